@@ -1,0 +1,243 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/kaen-log/gateway/storage/record"
+)
+
+// naiveStep is one append in the history that the model replays from the start for every question.
+type naiveStep struct {
+	h      batchHeader
+	marker bool
+	m      record.Marker
+}
+
+// naiveProducers answers from the history alone.
+type naiveProducers struct {
+	steps []naiveStep
+	hw    int64
+}
+
+// seen is what the history says of one producer.
+type seen struct {
+	epoch       int16
+	coordinator int32
+	timestamp   int64
+	txn         int64
+	batches     []batchHeader
+}
+
+func (n *naiveProducers) producers() map[int64]*seen {
+	all := map[int64]*seen{}
+	for _, s := range n.steps {
+		p := all[s.h.producer]
+		if p == nil {
+			p = &seen{epoch: -1, coordinator: -1, txn: -1}
+			all[s.h.producer] = p
+		}
+		if p.epoch != s.h.epoch {
+			p.epoch, p.batches = s.h.epoch, nil
+		}
+		p.timestamp = s.h.timestamp
+		if s.marker {
+			p.coordinator, p.txn = s.m.CoordinatorEpoch, -1
+			continue
+		}
+		p.batches = append(p.batches, s.h)
+		if s.h.transactional && p.txn < 0 {
+			p.txn = s.h.offset
+		}
+	}
+	return all
+}
+
+// firstUnstable scans for the first offset of a transaction whose marker is not below the high watermark.
+func (n *naiveProducers) firstUnstable() int64 {
+	first, open := int64(-1), map[int64]int64{}
+	bound := func(o int64) {
+		if first < 0 || o < first {
+			first = o
+		}
+	}
+	for _, s := range n.steps {
+		start, isOpen := open[s.h.producer]
+		switch {
+		case s.marker && isOpen:
+			if s.h.offset >= n.hw {
+				bound(start)
+			}
+			delete(open, s.h.producer)
+		case !s.marker && s.h.transactional && !isOpen:
+			open[s.h.producer] = s.h.offset
+		}
+	}
+	for _, o := range open {
+		bound(o)
+	}
+	return first
+}
+
+// verdict is what a client's batch must meet: "dup N", "epoch", "sequence", "txn" or "ok".
+func (n *naiveProducers) verdict(h batchHeader) string {
+	p := n.producers()[h.producer]
+	if p == nil {
+		return "ok"
+	}
+	if h.epoch == p.epoch {
+		for _, b := range p.batches[max(0, len(p.batches)-producerBatches):] {
+			if b.sequence == h.sequence && b.count == h.count {
+				return fmt.Sprint("dup ", b.offset)
+			}
+		}
+	}
+	switch {
+	case h.epoch < p.epoch:
+		return "epoch"
+	case h.epoch > p.epoch && h.sequence != 0:
+		return "sequence"
+	case h.epoch == p.epoch && len(p.batches) == 0 && h.sequence != 0:
+		return "sequence"
+	case h.epoch == p.epoch && len(p.batches) > 0:
+		last := p.batches[len(p.batches)-1]
+		if uint32(h.sequence) != (uint32(last.sequence)+uint32(last.count))&0x7fffffff {
+			return "sequence"
+		}
+	}
+	if p.txn >= 0 && !h.transactional {
+		return "txn"
+	}
+	return "ok"
+}
+
+func (s *producerState) verdict(h batchHeader) string {
+	m, dup, err := s.check(h.batch(), AppendOptions{})
+	switch {
+	case dup:
+		return fmt.Sprint("dup ", m.firstOffset())
+	case err == nil:
+		return "ok"
+	}
+	for name, want := range map[string]error{"epoch": ErrInvalidProducerEpoch, "sequence": ErrOutOfOrderSequence, "txn": ErrInvalidTxnState} {
+		if errors.Is(err, want) {
+			return name
+		}
+	}
+	return err.Error()
+}
+
+func TestProducerStateEqualsItsHistory(t *testing.T) {
+	for range 30 {
+		seed := rand.Uint64()
+		if err := producerModel(seed, 400); err != nil {
+			t.Fatalf("producerModel(%d, 400): %v", seed, err)
+		}
+	}
+}
+
+func producerModel(seed uint64, steps int) error {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var s producerState
+	var n naiveProducers
+	var end int64
+	for step := range steps {
+		h := batchHeader{
+			producer: rng.Int64N(4), epoch: int16(rng.IntN(2)), sequence: int32(rng.IntN(4)), count: 1 + int32(rng.IntN(3)),
+			offset: end, timestamp: int64(step), transactional: rng.IntN(2) == 0,
+		}
+		// Most batches continue where their producer is, some of them around the wrap.
+		if p := n.producers()[h.producer]; p != nil && rng.IntN(8) > 0 {
+			h.epoch = p.epoch
+			h.transactional = h.transactional || p.txn >= 0
+			if len(p.batches) > 0 {
+				last := p.batches[len(p.batches)-1]
+				h.sequence = record.AddSequence(last.sequence, last.count)
+			} else {
+				h.sequence = 0
+			}
+		} else if p == nil && rng.IntN(2) == 0 {
+			h.sequence = 0x7fffffff - int32(rng.IntN(6))
+		} else if p != nil && len(p.batches) > 0 && rng.IntN(2) == 0 {
+			again := p.batches[rng.IntN(len(p.batches))]
+			h.epoch, h.sequence, h.count = again.epoch, again.sequence, again.count
+		}
+		switch action := rng.IntN(20); {
+		case action < 13:
+			want := n.verdict(h)
+			if got := s.verdict(h); got != want {
+				return fmt.Errorf("step %d: check(%+v) = %q, want %q", step, h, got, want)
+			}
+			if want == "ok" {
+				s.update(h.batch())
+				n.steps = append(n.steps, naiveStep{h: h})
+				end += int64(h.count)
+			}
+		case action < 16:
+			h.count, h.transactional = 1, true
+			m := record.Marker{Commit: rng.IntN(2) == 0, CoordinatorEpoch: int32(step / 100)}
+			if s.checkMarker(h.batch(), m, 1) != nil {
+				continue
+			}
+			p := n.producers()[h.producer]
+			c, ok := s.endTxn(h.batch(), m, h.timestamp)
+			if wantOK := p != nil && p.txn >= 0; ok != wantOK || ok && (c.FirstOffset != p.txn || c.LastOffset != end || c.Aborted == m.Commit) {
+				return fmt.Errorf("step %d: marker %+v ended %+v, %t, history has %+v", step, m, c, ok, p)
+			}
+			n.steps = append(n.steps, naiveStep{h: h, marker: true, m: m})
+			end++
+		case action < 18:
+			n.hw += rng.Int64N(end - n.hw + 1)
+			s.onHighWatermark(n.hw)
+		case action < 19:
+			// Cut between batches, at or above the high watermark.
+			var places []int64
+			for _, st := range n.steps {
+				if st.h.offset >= n.hw {
+					places = append(places, st.h.offset)
+				}
+			}
+			to := end
+			if len(places) > 0 {
+				to = places[rng.IntN(len(places))]
+			}
+			if !s.cut(to) {
+				return fmt.Errorf("step %d: cut(%d) failed at high watermark %d", step, to, n.hw)
+			}
+			n.steps = slices.DeleteFunc(n.steps, func(st naiveStep) bool { return st.h.offset >= to })
+			end = to
+		default:
+			// A snapshot keeps the last batch of each; from then on the older ones are no duplicates.
+			entries, err := DecodeProducerSnapshot(encodeProducerSnapshot(s.snapshot()))
+			if err != nil {
+				return fmt.Errorf("step %d: %v", step, err)
+			}
+			r := restoreProducerState(entries, end, 0, 1<<60)
+			if got, want := r.infos(), s.infos(); !reflect.DeepEqual(got, want) {
+				return fmt.Errorf("step %d: restored %+v, want %+v", step, got, want)
+			}
+			if got, want := r.open, s.open; !slices.Equal(got, want) {
+				return fmt.Errorf("step %d: restored open transactions %+v, want %+v", step, got, want)
+			}
+		}
+		got, ok := s.firstUnstable()
+		if want := n.firstUnstable(); ok != (want >= 0) || ok && got != want {
+			return fmt.Errorf("step %d: first unstable offset %d, %t, want %d at high watermark %d", step, got, ok, want, n.hw)
+		}
+		all := n.producers()
+		if len(all) != s.count() {
+			return fmt.Errorf("step %d: %d producers, want %d", step, s.count(), len(all))
+		}
+		for _, i := range s.infos() {
+			p := all[i.ProducerID]
+			if p == nil || i.Epoch != p.epoch || i.CoordinatorEpoch != p.coordinator || i.TxnFirstOffset != p.txn || i.LastTimestamp != p.timestamp {
+				return fmt.Errorf("step %d: producer %+v, want %+v", step, i, p)
+			}
+		}
+	}
+	return nil
+}
