@@ -36,20 +36,19 @@ const (
 
 // Bits of the attributes.
 const (
-	codecMask         = 0x07
-	logAppendTimeBit  = 0x08
-	transactionalBit  = 0x10
-	controlBit        = 0x20
-	deleteHorizonBit  = 0x40
-	knownAttributes   = 0x7f
-	NoTimestamp       = int64(-1) // a record or batch without a timestamp
-	NoProducerID      = int64(-1) // a batch of a producer that is not idempotent
-	NoProducerEpoch   = int16(-1)
-	NoSequence        = int32(-1)
-	NoLeaderEpoch     = int32(-1) // what clients send
-	maxSequence       = math.MaxInt32
-	maxOffsetDelta    = math.MaxInt32
-	maxRecordsInBatch = math.MaxInt32
+	codecMask        = 0x07
+	logAppendTimeBit = 0x08
+	transactionalBit = 0x10
+	controlBit       = 0x20
+	deleteHorizonBit = 0x40
+	knownAttributes  = 0x7f
+	NoTimestamp      = int64(-1) // a record or batch without a timestamp
+	NoProducerID     = int64(-1) // a batch of a producer that is not idempotent
+	NoProducerEpoch  = int16(-1)
+	NoSequence       = int32(-1)
+	NoLeaderEpoch    = int32(-1) // what clients send
+	maxSequence      = math.MaxInt32
+	maxOffsetDelta   = math.MaxInt32
 )
 
 // ErrShort means that more bytes are needed before anything can be said: the bytes at hand end inside the batch.

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"io"
 	"iter"
 	"strconv"
@@ -9,6 +10,9 @@ import (
 const (
 	// windowSize is how much of decompressed records is held at a time, and what the window starts with.
 	windowSize = 64 << 10
+
+	// maxEmptyReads is how often a decompressor may give neither a byte nor an error before it counts as broken.
+	maxEmptyReads = 100
 
 	// keepWindow is the largest window that a Reader keeps after a batch.
 	keepWindow = 1 << 20
@@ -177,20 +181,26 @@ func (r *Reader) fill(want int) error {
 		copy(grown, r.buf[:r.end])
 		r.buf = grown
 	}
-	n, err := r.source.Read(r.buf[r.end:])
-	r.end += n
-	r.total += int64(n)
-	limit := r.MaxDecompressed
-	if limit == 0 {
-		limit = defaultMaxDecompressed
+	for range maxEmptyReads {
+		n, err := r.source.Read(r.buf[r.end:])
+		r.end += n
+		r.total += int64(n)
+		limit := r.MaxDecompressed
+		if limit == 0 {
+			limit = defaultMaxDecompressed
+		}
+		if r.total > limit {
+			r.end -= int(r.total - limit)
+			return &CorruptError{Reason: fmt.Sprintf("records decompress to more than %d bytes", limit), Err: errTooMuch}
+		}
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if r.total > limit {
-		return &CorruptError{Reason: "records decompress to too much", Err: errTooMuch}
-	}
-	if n > 0 {
-		return nil
-	}
-	return err
+	return r.source.fail(io.ErrNoProgress)
 }
 
 // finish checks that the records end after count of them.

@@ -52,11 +52,11 @@ func (v *Validator) scan(b Batch, c *checker) error {
 func scanBody(p []byte, count int32, c *checker) error {
 	pos := 0
 	for i := int32(0); i < count; i++ {
-		size, n := Varint32(p[pos:])
-		if n <= 0 || size < 0 {
+		size, next := varint32Slow(p, pos) // two bytes are usual
+		if next < 0 || size < 0 {
 			return corrupt("record %d has no valid length in the %d bytes left", i, len(p)-pos)
 		}
-		pos += n
+		pos = next
 		if int(size) > len(p)-pos {
 			return corrupt("record %d needs %d bytes and %d are left", i, size, len(p)-pos)
 		}
@@ -81,29 +81,34 @@ type scanned struct {
 	hasKey         bool
 }
 
-// scanRecord checks the body of one record, as Record.parse does, without taking it apart. A single-byte varint, by
-// far the commonest, is read in place.
+// scanRecord checks the body of one record, as Record.parse does, without taking it apart. It is the hot path of a
+// produce, so varints of one byte, by far the commonest, are read in place, here and not in a function.
 func scanRecord(p []byte) (f scanned, ok bool) {
 	if len(p) < 6 {
 		return f, false // attributes, two deltas, two lengths and a count
 	}
-	i := 1
-	if c := p[i]; c < 0x80 {
+	i := 2
+	if c := p[1]; c < 0x80 {
 		f.timestampDelta = int64(c>>1) ^ -int64(c&1)
-		i++
 	} else {
-		v, n := Varint(p[i:])
+		v, n := Varint(p[1:])
 		if n <= 0 {
 			return f, false
 		}
 		f.timestampDelta = v
-		i += n
+		i = 1 + n
 	}
-	if f.offsetDelta, i = varint32At(p, i); i < 0 {
+	if i < len(p) && p[i] < 0x80 {
+		f.offsetDelta = int32(p[i]>>1) ^ -int32(p[i]&1)
+		i++
+	} else if f.offsetDelta, i = varint32Slow(p, i); i < 0 {
 		return f, false
 	}
 	var size int32
-	if size, i = varint32At(p, i); i < 0 {
+	if i < len(p) && p[i] < 0x80 {
+		size = int32(p[i]>>1) ^ -int32(p[i]&1)
+		i++
+	} else if size, i = varint32Slow(p, i); i < 0 {
 		return f, false
 	}
 	if size >= 0 {
@@ -113,22 +118,39 @@ func scanRecord(p []byte) (f scanned, ok bool) {
 		}
 		i += int(size)
 	}
-	if i = skipBytes(p, i); i < 0 {
+	if i < len(p) && p[i] < 0x80 {
+		size = int32(p[i]>>1) ^ -int32(p[i]&1)
+		i++
+	} else if size, i = varint32Slow(p, i); i < 0 {
 		return f, false
 	}
-	var headers int32
+	if size > 0 {
+		if int(size) > len(p)-i {
+			return f, false
+		}
+		i += int(size)
+	}
+	if i == len(p)-1 && p[i] == 0 {
+		return f, true // no headers
+	}
+	return f, scanHeaders(p, i)
+}
+
+// scanHeaders checks the headers of a record, which begin with their count at p[i:] and end with p.
+func scanHeaders(p []byte, i int) bool {
+	var headers, size int32
 	if headers, i = varint32At(p, i); i < 0 || headers < 0 || int(headers) > len(p)-i {
-		return f, false
+		return false
 	}
 	for range headers {
 		if size, i = varint32At(p, i); i < 0 || size < 0 || int(size) > len(p)-i {
-			return f, false
+			return false
 		}
 		if i = skipBytes(p, i+int(size)); i < 0 {
-			return f, false
+			return false
 		}
 	}
-	return f, i == len(p)
+	return i == len(p)
 }
 
 // varint32At reads a varint at p[i:] and returns the position after it, -1 when there is none.
@@ -139,7 +161,12 @@ func varint32At(p []byte, i int) (int32, int) {
 	return varint32Slow(p, i)
 }
 
+// varint32Slow is varint32At for what is probably more than one byte.
 func varint32Slow(p []byte, i int) (int32, int) {
+	if i+1 < len(p) && p[i] >= 0x80 && p[i+1] < 0x80 {
+		u := uint32(p[i]&0x7f) | uint32(p[i+1])<<7
+		return int32(u>>1) ^ -int32(u&1), i + 2
+	}
 	v, n := Varint32(p[i:])
 	if n <= 0 {
 		return 0, -1

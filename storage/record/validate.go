@@ -105,7 +105,8 @@ func (v *Validator) Validate(b Batch, r Rules) (Validated, error) {
 		}
 	}
 	c := checker{
-		rules: &r, batchAppendTime: b.LogAppendTime(), batchMax: b.MaxTimestamp(), baseTimestamp: b.BaseTimestamp(),
+		now: r.NowMs, before: r.BeforeMaxMs, after: r.AfterMaxMs, keyRequired: r.KeyRequired, appendTime: r.LogAppendTime,
+		batchAppendTime: b.LogAppendTime(), batchMax: b.MaxTimestamp(), baseTimestamp: b.BaseTimestamp(),
 		maxTimestamp: NoTimestamp,
 	}
 	if err := v.scan(b, &c); err != nil {
@@ -167,7 +168,10 @@ func asInvalid(err error) error {
 
 // checker applies the rules to the fields of one record after the other.
 type checker struct {
-	rules           *Rules
+	now, before, after int64 // of the rules, and the next two; copied, so that they stay off the heap
+	keyRequired        bool
+	appendTime         bool
+
 	batchAppendTime bool // the batch says LogAppendTime
 	batchMax        int64
 	baseTimestamp   int64
@@ -191,13 +195,13 @@ func (c *checker) record(index int32, timestampDelta int64, offsetDelta int32, h
 	if offsetDelta != index {
 		c.gaps = true
 	}
-	if !hasKey && c.rules.KeyRequired {
+	if !hasKey && c.keyRequired {
 		c.errors = append(c.errors, RecordError{index, "record has no key and the topic is compacted"})
 		return
 	}
-	if !c.rules.LogAppendTime && timestamp != NoTimestamp {
-		age := c.rules.NowMs - timestamp
-		if age > c.rules.BeforeMaxMs || -age > c.rules.AfterMaxMs {
+	if !c.appendTime && timestamp != NoTimestamp {
+		age := c.now - timestamp
+		if age > c.before || -age > c.after {
 			c.outOfRange(index, timestamp)
 		}
 	} else if c.batchAppendTime {
@@ -209,7 +213,7 @@ func (c *checker) record(index int32, timestampDelta int64, offsetDelta int32, h
 func (c *checker) outOfRange(index int32, timestamp int64) {
 	c.timeErrors = true
 	c.errors = append(c.errors, RecordError{index, fmt.Sprintf("timestamp %d is out of range %d to %d", timestamp,
-		c.rules.NowMs-c.rules.BeforeMaxMs, c.rules.NowMs+c.rules.AfterMaxMs)})
+		c.now-c.before, c.now+c.after)})
 }
 
 // verdict returns the refusal of a batch with records at fault.
