@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -111,17 +110,17 @@ func appendCheckpointHead(b []byte, lines int) []byte {
 // checkpointReader goes through the lines of a checkpoint file.
 type checkpointReader struct {
 	format string
-	rest   []byte
-	line   string
-	number int   // of line, from 1
-	at     int64 // position of line
-	read   int64 // position of rest
-	want   int64 // lines that the file announces
+	rest   string
+	line   string // a part of the file's text, so that lines cost no allocation
+	number int    // of line, from 1
+	at     int64  // position of line
+	read   int64  // position of rest
+	want   int64  // lines that the file announces
 }
 
 // newCheckpointReader reads the first two lines.
 func newCheckpointReader(format string, b []byte) (*checkpointReader, error) {
-	c := &checkpointReader{format: format, rest: b}
+	c := &checkpointReader{format: format, rest: string(b)}
 	if !c.next() {
 		return c, nil
 	}
@@ -145,12 +144,12 @@ func (c *checkpointReader) next() bool {
 	if len(c.rest) == 0 {
 		return false
 	}
-	line, rest, found := bytes.Cut(c.rest, []byte("\n"))
+	line, rest, found := strings.Cut(c.rest, "\n")
 	c.read += int64(len(line))
 	if found {
 		c.read++
 	}
-	c.line, c.rest = string(bytes.TrimSuffix(line, []byte("\r"))), rest
+	c.line, c.rest = strings.TrimSuffix(line, "\r"), rest
 	c.number++
 	return true
 }
@@ -173,12 +172,18 @@ func (c *checkpointReader) fault(format string, args ...any) error {
 
 // cutField takes the first field off a line and the white space after it; false when there is none.
 func cutField(s string) (field, rest string, ok bool) {
-	i := strings.IndexAny(s, " \t\v\f\r")
-	if i < 0 {
-		return s, "", s != ""
+	i := 0
+	for i < len(s) && !isSpace(s[i]) {
+		i++
 	}
-	return s[:i], strings.TrimLeft(s[i:], " \t\v\f\r"), i > 0
+	end := i
+	for i < len(s) && isSpace(s[i]) {
+		i++
+	}
+	return s[:end], s[i:], end > 0
 }
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 // corruptFile turns a *DecodeError into a *CorruptError that names the file.
 func corruptFile(name string, err error) error {
