@@ -153,7 +153,7 @@ type lz4Writer struct {
 	high *lz4.CompressorHC
 }
 
-// lz4HighLevels are the search depths for Kafka's levels 1 to 17 other than 9.
+// lz4Depth is the search depth for a level of the thorough compressor, which has nine of them.
 func lz4Depth(level int) lz4.CompressionLevel {
 	return lz4.CompressionLevel(1) << (8 + min(max(level, 1), 9))
 }

@@ -18,7 +18,7 @@ type Header struct {
 	Value []byte // nil is null
 }
 
-// size of the body, that is all after the length varint.
+// bodySize is the size of all that follows the length.
 func (r *Record) bodySize(timestampDelta int64, offsetDelta int32) int {
 	n := 1 + VarintLen(timestampDelta) + VarintLen(int64(offsetDelta)) + bytesLen(r.Key) + bytesLen(r.Value)
 	n += VarintLen(int64(len(r.Headers)))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const demoNow = 1700000000000
+const demoNow int64 = 1700000000000
 
 // demoBatch is the batch that `gateway demo record` walks through.
 func demoBatch() Batch {

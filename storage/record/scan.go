@@ -52,9 +52,15 @@ func (v *Validator) scan(b Batch, c *checker) error {
 func scanBody(p []byte, count int32, c *checker) error {
 	pos := 0
 	for i := int32(0); i < count; i++ {
-		size, next := varint32Slow(p, pos) // two bytes are usual
-		if next < 0 || size < 0 {
+		var size int32
+		next := pos + 2
+		if next <= len(p) && p[pos] >= 0x80 && p[pos+1] < 0x80 { // two bytes are usual
+			size = twoBytes(p[pos], p[pos+1])
+		} else if size, next = varint32At(p, pos); next < 0 {
 			return corrupt("record %d has no valid length in the %d bytes left", i, len(p)-pos)
+		}
+		if size < 0 {
+			return corrupt("record %d has length %d", i, size)
 		}
 		pos = next
 		if int(size) > len(p)-pos {
@@ -82,7 +88,7 @@ type scanned struct {
 }
 
 // scanRecord checks the body of one record, as Record.parse does, without taking it apart. It is the hot path of a
-// produce, so varints of one byte, by far the commonest, are read in place, here and not in a function.
+// produce, so varints of one and two bytes, by far the commonest, are read in place.
 func scanRecord(p []byte) (f scanned, ok bool) {
 	if len(p) < 6 {
 		return f, false // attributes, two deltas, two lengths and a count
@@ -90,6 +96,9 @@ func scanRecord(p []byte) (f scanned, ok bool) {
 	i := 2
 	if c := p[1]; c < 0x80 {
 		f.timestampDelta = int64(c>>1) ^ -int64(c&1)
+	} else if p[2] < 0x80 {
+		f.timestampDelta = int64(twoBytes(c, p[2]))
+		i = 3
 	} else {
 		v, n := Varint(p[1:])
 		if n <= 0 {
@@ -101,6 +110,9 @@ func scanRecord(p []byte) (f scanned, ok bool) {
 	if i < len(p) && p[i] < 0x80 {
 		f.offsetDelta = int32(p[i]>>1) ^ -int32(p[i]&1)
 		i++
+	} else if i+1 < len(p) && p[i+1] < 0x80 {
+		f.offsetDelta = twoBytes(p[i], p[i+1])
+		i += 2
 	} else if f.offsetDelta, i = varint32Slow(p, i); i < 0 {
 		return f, false
 	}
@@ -121,6 +133,9 @@ func scanRecord(p []byte) (f scanned, ok bool) {
 	if i < len(p) && p[i] < 0x80 {
 		size = int32(p[i]>>1) ^ -int32(p[i]&1)
 		i++
+	} else if i+1 < len(p) && p[i+1] < 0x80 {
+		size = twoBytes(p[i], p[i+1])
+		i += 2
 	} else if size, i = varint32Slow(p, i); i < 0 {
 		return f, false
 	}
@@ -161,12 +176,13 @@ func varint32At(p []byte, i int) (int32, int) {
 	return varint32Slow(p, i)
 }
 
-// varint32Slow is varint32At for what is probably more than one byte.
+// twoBytes is the value of a varint of two bytes.
+func twoBytes(c, d byte) int32 {
+	u := uint32(c&0x7f) | uint32(d)<<7
+	return int32(u>>1) ^ -int32(u&1)
+}
+
 func varint32Slow(p []byte, i int) (int32, int) {
-	if i+1 < len(p) && p[i] >= 0x80 && p[i+1] < 0x80 {
-		u := uint32(p[i]&0x7f) | uint32(p[i+1])<<7
-		return int32(u>>1) ^ -int32(u&1), i + 2
-	}
 	v, n := Varint32(p[i:])
 	if n <= 0 {
 		return 0, -1
