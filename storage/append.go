@@ -1,0 +1,362 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+
+	"github.com/kaen-log/gateway/storage/record"
+)
+
+// Append adds one record batch at the end of the log. It stamps the batch's base offset and leader epoch in place, and
+// what else the topic's config demands; the caller keeps the slice. The batch is written, not yet durable and not yet
+// visible, when Append returns: WaitDurable waits for that.
+//
+// The checks are made in this order: ErrNotOneBatch, ErrTransactionsUnsupported, ErrBaseOffset, ErrBatchTooLarge,
+// ErrCorruptBatch, the record package's errors of validation, ErrBatchTooLarge for a rebuilt batch,
+// ErrSegmentTooSmall, then the producer's state: a duplicate is answered with its original, else
+// ErrInvalidProducerEpoch, ErrOutOfOrderSequence or ErrInvalidTxnState. ErrStorage means that the disk failed.
+func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
+	if Status(l.status.Load()) != StatusOnline {
+		if err := l.recover(); err != nil {
+			return Appended{}, err
+		}
+	}
+	b, err := oneBatch(batches, o)
+	if err != nil {
+		return Appended{}, err
+	}
+	c := l.config.Load()
+	if err := checkBatch(b, o, c); err != nil {
+		return Appended{}, err
+	}
+	validator := l.ctx.validator()
+	defer l.ctx.validators.Put(validator)
+
+	// Validation is most of the work and needs nothing of the log, so appenders do it side by side. Only the broker's
+	// own timestamps must come in the order of the offsets.
+	var v record.Validated
+	if !c.LogAppendTime {
+		if v, err = validateBatch(validator, b, o, c, l.nowMs()); err != nil {
+			return Appended{}, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	nowMs := l.nowMs()
+	if c.LogAppendTime {
+		if v, err = validateBatch(validator, b, o, c, nowMs); err != nil {
+			return Appended{}, err
+		}
+	}
+	return l.append(v, o, c, nowMs)
+}
+
+// oneBatch returns the batch that batches consists of. Like Kafka it overlooks bytes after it that are too few to be
+// a batch. Kafka: ProduceRequest.validateRecords.
+func oneBatch(batches []byte, o AppendOptions) (record.Batch, error) {
+	size, err := record.PeekSize(batches)
+	switch {
+	case errors.Is(err, record.ErrShort) || err == nil && size > len(batches):
+		return nil, fmt.Errorf("%w: %d bytes hold none", ErrNotOneBatch, len(batches))
+	case errors.Is(err, record.ErrMagic):
+		if m := int8(batches[record.MagicPos]); m == 0 || m == 1 {
+			return nil, fmt.Errorf("%w: %w", ErrNotOneBatch, err)
+		}
+		return nil, fmt.Errorf("%w: %w", ErrCorruptBatch, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrCorruptBatch, err)
+	}
+	b := record.Batch(batches[:size:size])
+	if rest := batches[size:]; len(rest) >= record.LogOverhead {
+		switch n, err := record.PeekSize(rest); {
+		case errors.Is(err, record.ErrShort) || err == nil && n > len(rest):
+		case err == nil:
+			return nil, fmt.Errorf("%w: a second batch follows at byte %d", ErrNotOneBatch, size)
+		default:
+			return nil, fmt.Errorf("%w: at byte %d: %w", ErrCorruptBatch, size, err)
+		}
+	}
+	if o.Origin == OriginClient && b.Transactional() {
+		return nil, ErrTransactionsUnsupported
+	}
+	return b, nil
+}
+
+// checkBatch makes the checks that come before those of the records. Kafka: UnifiedLog.analyzeAndValidateRecords.
+func checkBatch(b record.Batch, o AppendOptions, c *TopicConfig) error {
+	if o.Origin == OriginClient && b.BaseOffset() != 0 {
+		return fmt.Errorf("%w: %d", ErrBaseOffset, b.BaseOffset())
+	}
+	if len(b) > int(c.MaxMessageBytes) {
+		return fmt.Errorf("%w: %d bytes, max.message.bytes is %d", ErrBatchTooLarge, len(b), c.MaxMessageBytes)
+	}
+	if err := b.VerifyCRC(); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorruptBatch, err)
+	}
+	return nil
+}
+
+// validateBatch checks the records and makes the changes that the config demands.
+func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions, c *TopicConfig, nowMs int64) (record.Validated, error) {
+	if o.Origin == OriginCoordinator && b.Control() {
+		return record.Validated{Batch: b, MaxTimestamp: b.MaxTimestamp(), LogAppendTimeMs: -1}, nil
+	}
+	rules := record.Rules{
+		NowMs: nowMs, LogAppendTime: c.LogAppendTime,
+		BeforeMaxMs: c.TimestampBeforeMaxMs, AfterMaxMs: c.TimestampAfterMaxMs,
+		KeyRequired: c.Compact, FromClient: o.Origin == OriginClient, MaxBytes: int(c.MaxMessageBytes),
+	}
+	switch c.CompressionType {
+	case "producer", "":
+		rules.TargetProducer = true
+	default:
+		target, err := record.ParseCodec(c.CompressionType)
+		if err != nil {
+			return record.Validated{}, err
+		}
+		rules.Target = target
+		switch target {
+		case record.Gzip:
+			rules.Level = c.GzipLevel
+		case record.LZ4:
+			rules.Level = c.LZ4Level
+		case record.Zstd:
+			rules.Level = c.ZstdLevel
+		}
+	}
+	v, err := validator.Validate(b, rules)
+	switch {
+	case errors.Is(err, record.ErrTooLarge):
+		return v, fmt.Errorf("%w: %w, max.message.bytes is %d", ErrBatchTooLarge, err, c.MaxMessageBytes)
+	case err == nil && v.Rebuilt && len(v.Batch) > int(c.MaxMessageBytes):
+		return v, fmt.Errorf("%w: %d bytes after recompression, max.message.bytes is %d", ErrBatchTooLarge, len(v.Batch), c.MaxMessageBytes)
+	}
+	return v, err
+}
+
+// append is the part of Append under mu: place, producer state, write.
+func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs int64) (Appended, error) {
+	b := v.Batch
+	if err := l.mayAppend(); err != nil {
+		return Appended{}, err
+	}
+	size := int64(len(b))
+	if size > int64(c.SegmentBytes) {
+		return Appended{}, fmt.Errorf("%w: %d bytes, segment.bytes is %d", ErrSegmentTooSmall, size, c.SegmentBytes)
+	}
+	base := l.end.Load()
+	last := base + int64(b.LastOffsetDelta())
+	if s := l.active; s == nil || s.shouldRoll(c, size, v.MaxTimestamp, last, nowMs) {
+		if err := l.roll(c, nowMs); err != nil {
+			return Appended{}, l.appendFailed("roll", err)
+		}
+	}
+	marker, isMarker, markerTime, err := l.checkProducer(b, o)
+	var dup *duplicateError
+	if errors.As(err, &dup) {
+		m := dup.original
+		return Appended{
+			BaseOffset: m.firstOffset(), NextOffset: m.lastOffset + 1, LogAppendTimeMs: m.timestamp,
+			LogStartOffset: l.logStart, Duplicate: true, cuts: l.cuts.Load(),
+		}, nil
+	}
+	if err != nil {
+		return Appended{}, err
+	}
+	b.SetBaseOffset(base)
+	b.SetLeaderEpoch(l.LeaderEpoch())
+	if err := l.write(b); err != nil {
+		return Appended{}, l.appendFailed("append to", err)
+	}
+	s := l.active
+	s.noteBatch(last, b.MaxTimestamp(), s.size, size, c.IndexIntervalBytes)
+	l.noteEpoch(b.LeaderEpoch(), base)
+	if isMarker {
+		if done, ok := l.producers.endTxn(b, marker, markerTime); ok && done.Aborted {
+			s.txns.append(done.AbortedTxn)
+		}
+	} else if !b.Control() {
+		l.producers.update(b)
+	}
+	l.end.Store(last + 1)
+	l.failing = false
+	if l.origin.durability == Async {
+		l.publish(l.here())
+	}
+	l.schedule()
+	return Appended{
+		BaseOffset: base, NextOffset: last + 1, LogAppendTimeMs: v.LogAppendTimeMs, LogStartOffset: l.logStart, cuts: l.cuts.Load(),
+	}, nil
+}
+
+// mayAppend makes sure that the log may be written.
+func (l *Log) mayAppend() error {
+	switch Status(l.status.Load()) {
+	case StatusOffline:
+		return l.offline.Load()
+	case StatusDeleted:
+		return ErrLogDeleted
+	}
+	if l.deleted.Load() {
+		return ErrLogDeleted
+	}
+	if l.closed {
+		return ErrClosed
+	}
+	if l.repair != nil {
+		if err := l.mend(); err != nil {
+			return l.storageError("cut", err)
+		}
+	}
+	if !l.made {
+		if err := l.makeDirectory(); err != nil {
+			return l.storageError("make the directory of", err)
+		}
+	}
+	if l.takeover != nil {
+		if err := l.takeOver(); err != nil {
+			return l.storageError("take over", err)
+		}
+	}
+	return nil
+}
+
+// makeDirectory makes the partition's directory, durably and with the topic's id in it: a directory that holds records
+// always says whose they are.
+func (l *Log) makeDirectory() error {
+	if err := l.ctx.fs.MkdirAll(l.dir); err != nil {
+		return err
+	}
+	_, err := l.ctx.fs.Stat(filepath.Join(l.dir, partitionMetadataFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = writePartitionMetadata(l.ctx.fs, l.dir, l.id)
+	}
+	if err != nil {
+		return err
+	}
+	if err := l.ctx.fs.SyncDir(filepath.Dir(l.dir)); err != nil {
+		return err
+	}
+	l.made = true
+	return nil
+}
+
+// duplicateError carries the original of a batch that was sent again.
+type duplicateError struct{ original batchMeta }
+
+func (*duplicateError) Error() string { return "duplicate batch" }
+
+// checkProducer checks a batch against the producer's state. For an end-transaction marker it returns what it says.
+func (l *Log) checkProducer(b record.Batch, o AppendOptions) (m record.Marker, isMarker bool, timestamp int64, err error) {
+	if b.ProducerID() < 0 {
+		return m, false, 0, nil
+	}
+	if b.Control() {
+		m, isMarker, timestamp, err = readMarker(b)
+		if err == nil && isMarker {
+			var version int16
+			if o.TransactionV2 {
+				version = 2
+			}
+			err = l.producers.checkMarker(b, m, version)
+		}
+		return m, isMarker, timestamp, err
+	}
+	original, isDuplicate, err := l.producers.check(b, o)
+	if isDuplicate {
+		err = &duplicateError{original}
+	}
+	return m, false, 0, err
+}
+
+// readMarker reads the end-transaction marker of a control batch; ok is false for control batches of other kinds and
+// for those that compaction emptied.
+func readMarker(b record.Batch) (m record.Marker, ok bool, timestamp int64, err error) {
+	var r record.Reader
+	for rec, err := range r.Records(b) {
+		if err != nil {
+			return m, false, 0, err
+		}
+		m, ok, err = record.ParseEndTxnMarker(rec)
+		return m, ok, rec.Timestamp, err
+	}
+	return m, false, 0, nil
+}
+
+// write puts the batch at the end of the active segment. Until the next sync the file stays open.
+func (l *Log) write(b record.Batch) error {
+	s := l.active
+	h, err := s.log.acquire()
+	if err != nil {
+		return err
+	}
+	if !s.dirty {
+		// This use of the file ends when the segment has been synced.
+		s.dirty = true
+		l.commit.dirty = append(l.commit.dirty, s)
+	} else {
+		defer s.log.release()
+	}
+	_, err = h.WriteAt(b, s.size)
+	return err
+}
+
+// noteEpoch takes the leader epoch of a batch at offset into the cache.
+func (l *Log) noteEpoch(epoch int32, offset int64) {
+	if epochs, changed := l.epochs.assign(epoch, offset); changed {
+		l.setEpochs(epochs)
+	}
+}
+
+// setEpochs replaces the leader epoch cache; the next sync that moves the recovery point brings it to disk.
+func (l *Log) setEpochs(epochs leaderEpochs) {
+	l.epochs = epochs
+	l.commit.epochs = true
+	l.epoch.Store(epochs.latest())
+}
+
+// roll closes the active segment, if there is one, and begins the next at the log's end. The old segment's files and
+// the producer snapshot are synced by the next commit, which also makes the new names durable.
+func (l *Log) roll(c *TopicConfig, nowMs int64) error {
+	base := l.end.Load()
+	if old := l.active; old != nil {
+		old.finish()
+		if _, err := old.writeIndexes(); err != nil {
+			return err
+		}
+		if err := writeProducerSnapshot(l.ctx.fs, l.dir, base, l.producers.snapshot(), false); err != nil {
+			return err
+		}
+	}
+	s := l.newSegment(base, c.SegmentIndexBytes, "")
+	s.createdMs = nowMs
+	if m := min(c.SegmentJitterMs, c.MaxSegmentMs()); m > 0 {
+		s.jitterMs = rand.Int64N(m)
+	}
+	if _, err := s.log.create(); err != nil {
+		return err
+	}
+	s.log.release()
+	if old := l.active; old != nil {
+		l.commit.rolled = append(l.commit.rolled, rolledSegment{segment: old, next: base})
+	}
+	l.commit.names = true
+	l.segments = append(slices.Clip(l.segments), s)
+	l.active = s
+	return nil
+}
+
+// appendFailed cuts the log back after a write or a roll that failed and returns the caller's error.
+func (l *Log) appendFailed(doing string, cause error) error {
+	err := l.storageError(doing, cause)
+	l.cut(err)
+	return err
+}
+
+func (l *Log) storageError(doing string, cause error) error {
+	return &storageError{topic: l.topic, partition: l.index, doing: doing, cause: cause}
+}

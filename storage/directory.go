@@ -1,0 +1,153 @@
+package storage
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Endings of files in the middle of a change; before them stands the whole name of a segment's file.
+const (
+	deletedSuffix = ".deleted" // to be removed after file.delete.delay.ms
+	cleanedSuffix = ".cleaned" // being written by a compaction
+	swapSuffix    = ".swap"    // complete; takes the place of the segments it was made of
+)
+
+// directoryPlan says what a partition directory means and how it is put in order. It is made from the names alone, so
+// the directory of another broker can be read as it is and put in order later.
+type directoryPlan struct {
+	remove   []string // base names of leftovers
+	segments []plannedSegment
+	// snapshots are the offsets of producer snapshots, ascending.
+	snapshots []int64
+	epochs    bool // there is a leader epoch checkpoint
+}
+
+// plannedSegment is a segment that the directory has.
+type plannedSegment struct {
+	base   int64
+	suffix string // swapSuffix while its files have that ending, else ""
+	index  bool   // there is an offset index
+	times  bool   // a time index
+	txns   bool   // a transaction index
+}
+
+// parseSegmentFile takes the name of a segment's file apart.
+func parseSegmentFile(name string) (base int64, suffix, state string, ok bool) {
+	digits, rest, found := strings.Cut(name, ".")
+	if !found || len(digits) != 20 {
+		return 0, "", "", false
+	}
+	base, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || base < 0 || digits[0] == '+' {
+		return 0, "", "", false
+	}
+	rest = "." + rest
+	for _, s := range []string{deletedSuffix, cleanedSuffix, swapSuffix} {
+		if r, found := strings.CutSuffix(rest, s); found {
+			rest, state = r, s
+			break
+		}
+	}
+	switch rest {
+	case logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix, snapshotSuffix:
+		return base, rest, state, true
+	}
+	return 0, "", "", false
+}
+
+// planDirectory reads the names in a partition directory. replaced tells which segments one with swapSuffix stands in
+// for: all with a base offset in [its base, the offset that replaced returns). Kafka: LogLoader.load.
+func planDirectory(names []string, replaced func(base int64) (next int64, err error)) (*directoryPlan, error) {
+	type found struct{ log, index, times, txns bool }
+	plan := &directoryPlan{}
+	plain, swap := map[int64]*found{}, map[int64]*found{}
+	minCleaned := int64(-1)
+	for _, name := range names {
+		if name == leaderEpochFile {
+			plan.epochs = true
+		}
+		if strings.HasSuffix(name, tempSuffix) {
+			plan.remove = append(plan.remove, name)
+			continue
+		}
+		base, suffix, state, ok := parseSegmentFile(name)
+		if !ok {
+			continue
+		}
+		if state == cleanedSuffix && (minCleaned < 0 || base < minCleaned) {
+			minCleaned = base
+		}
+		if state == deletedSuffix || state == cleanedSuffix {
+			plan.remove = append(plan.remove, name)
+			continue
+		}
+		if suffix == snapshotSuffix {
+			if state == "" {
+				plan.snapshots = append(plan.snapshots, base)
+			}
+			continue
+		}
+		set := plain
+		if state == swapSuffix {
+			set = swap
+		}
+		f := set[base]
+		if f == nil {
+			f = &found{}
+			set[base] = f
+		}
+		switch suffix {
+		case logSuffix:
+			f.log = true
+		case indexSuffix:
+			f.index = true
+		case timeIndexSuffix:
+			f.times = true
+		case txnIndexSuffix:
+			f.txns = true
+		}
+	}
+	drop := func(base int64, f *found, state string) {
+		for _, x := range []struct {
+			there  bool
+			suffix string
+		}{{f.log, logSuffix}, {f.index, indexSuffix}, {f.times, timeIndexSuffix}, {f.txns, txnIndexSuffix}} {
+			if x.there {
+				plan.remove = append(plan.remove, segmentFile("", base, x.suffix)+state)
+			}
+		}
+	}
+	for base, f := range swap {
+		// A .cleaned file beside it means that not all of the replacement was complete.
+		if !f.log || minCleaned >= 0 && base >= minCleaned {
+			drop(base, f, swapSuffix)
+			delete(swap, base)
+		}
+	}
+	for base, f := range swap {
+		next, err := replaced(base)
+		if err != nil {
+			return nil, err
+		}
+		for b, g := range plain {
+			if b >= base && (b < next || b == base) {
+				drop(b, g, "")
+				delete(plain, b)
+			}
+		}
+		plan.segments = append(plan.segments, plannedSegment{base: base, suffix: swapSuffix, index: f.index, times: f.times, txns: f.txns})
+	}
+	for base, f := range plain {
+		if !f.log {
+			drop(base, f, "") // an index without its segment
+			continue
+		}
+		plan.segments = append(plan.segments, plannedSegment{base: base, index: f.index, times: f.times, txns: f.txns})
+	}
+	slices.SortFunc(plan.segments, func(a, b plannedSegment) int { return cmp.Compare(a.base, b.base) })
+	slices.Sort(plan.snapshots)
+	slices.Sort(plan.remove)
+	return plan, nil
+}

@@ -1,0 +1,66 @@
+// Package storage keeps the records of topics in Kafka's own segment files: it is a data directory (Store) of topics
+// (Topic) of partitions (Log).
+//
+// # Layout
+//
+//	DIR/meta.properties                    who the directory belongs to
+//	DIR/recovery-point-offset-checkpoint   per partition: everything below is on disk and need not be scanned
+//	DIR/log-start-offset-checkpoint        per partition: where it starts, when that is above its first segment
+//	DIR/.kafka_cleanshutdown               the store was stopped in order
+//	DIR/.lock                              held by the process that serves the directory
+//	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs
+//	DIR/orders-0/                          partition 0 of topic orders, made by its first append
+//	    partition.metadata                 the topic's id
+//	    leader-epoch-checkpoint            from which offset on which leader epoch wrote
+//	    00000000000000000000.log           record batches back to back; the name is the first offset
+//	    00000000000000000000.index         offset -> position, sparse
+//	    00000000000000000000.timeindex     timestamp -> offset, sparse
+//	    00000000000000000000.txnindex      aborted transactions whose marker is in the segment; only if there are any
+//	    00000000000000004711.snapshot      producer state before offset 4711, written when a segment is closed
+//	    00000000000000000000.log.torn-123  what recovery cut off at position 123; for people
+//
+// The records are the truth. Indexes, snapshots, epochs and checkpoints are caches: they are made anew from the batches
+// when they are missing or wrong.
+//
+// # Durable, visible, acknowledged
+//
+// An append is one write at the end of the last segment, made with Log.mu held. The committer then syncs the log: a
+// round notes where the log ends, syncs the files that were written (and the directory when a name in it is new), and
+// publishes that place as the high watermark. Readers see nothing beyond it, and WaitDurable returns. What is written
+// while a round runs is the next round. With Async the high watermark moves at the write, and rounds follow once a
+// second.
+//
+// The recovery point follows when a segment is closed (the round that makes the first batch of the next one visible
+// also syncs the closed one's indexes, its producer snapshot and the epochs) and at every checkpoint.
+//
+// # What a crash can leave
+//
+//	append      any part of what was written after the last round, in 512-byte sectors. Nobody was told of it. The
+//	            next start reads every batch from the recovery point on and cuts the log at the first that is not whole.
+//	roll        the old segment without the new one (then the log ends with the old), or the new one empty, or with
+//	            some of its bytes. Its name is synced before anything in it is visible.
+//	first       a directory with or without partition.metadata, but never with a .log and without partition.metadata:
+//	append      that is synced first.
+//	cut         after a failed write or sync, the log as it was before or after the cut. What lies beyond was
+//	            reported as failed; it may reappear, as it may after any failure. No append follows an unsynced cut.
+//	delete      the log start checkpoint is synced before a segment leaves; segments below it that are still there go
+//	records     at the next start.
+//	recovery    does the same again: it cuts, syncs, then writes caches, and removes nothing before that.
+//	flush       index entries beyond the recovery point, or parts of them: they are dropped and made anew.
+//	compaction  .cleaned files count for nothing, .swap files stand in for what they replace, .deleted files go.
+//
+// # Lock order
+//
+// A lock may be taken while holding one above it.
+//
+//	Topic.mu         over the making of a log; no I/O
+//	Log.loadMu       no I/O
+//	Log.mu           over recovery, writes, rolls and cuts of that log; over no sync but that of a cut
+//	committer.mu     no I/O
+//	watches.mu       no I/O
+//	file.mu          over the opening of that file
+//	openFiles.mu     no I/O
+//
+// Readers take file.mu and openFiles.mu only, and those only when a file has to be opened. Nothing that is waited for
+// is done by somebody who needs a lock that the waiter holds.
+package storage

@@ -1,0 +1,152 @@
+package storage
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/kaen-log/gateway/storage/record"
+)
+
+// epochsNow are the leader epochs of a view, with the present one: it begins at the end of the log as long as nothing
+// was appended in it. Kafka: Partition.makeLeader assigns it at once.
+func (l *Log) epochsNow(v *view) leaderEpochs {
+	if now := l.LeaderEpoch(); now > v.epochs.latest() {
+		return append(slices.Clip(v.epochs), EpochEntry{Epoch: now, StartOffset: v.end.next})
+	}
+	return v.epochs
+}
+
+// EndOffsetForEpoch answers which is the largest known leader epoch that is at most the asked one, and where it ends:
+// at the start of the next, or for the present one at the high watermark. Below the first known epoch that is the
+// asked one and the start of the first; an epoch above the present one, and -1, are (-1, -1).
+func (l *Log) EndOffsetForEpoch(epoch int32) (epochOut int32, end int64, err error) {
+	v, err := l.visible()
+	if err != nil {
+		return 0, 0, err
+	}
+	epochOut, end = l.epochsNow(v).endOffset(epoch, v.end.next)
+	return epochOut, end, nil
+}
+
+// EarliestEpoch is the leader epoch of the log start, -1 when it is not known.
+func (l *Log) EarliestEpoch() (int32, error) {
+	v, err := l.visible()
+	if err != nil {
+		return 0, err
+	}
+	if first, ok := l.epochsNow(v).earliest(); ok && first.StartOffset <= v.logStart {
+		return first.Epoch, nil
+	}
+	return -1, nil
+}
+
+// OffsetForTime finds the first record, at or after the log start and below the isolation's bound, whose timestamp is
+// at least ms; false when there is none. Timestamps need not ascend.
+func (l *Log) OffsetForTime(ms int64, iso Isolation) (TimedOffset, bool, error) {
+	return l.search(iso, func(v *view, i int) (int64, bool, error) {
+		if v.maxTime(i).Timestamp < ms {
+			return 0, false, nil
+		}
+		s := v.segments[i]
+		e, err := v.timeIndex(i).lookup(&s.timesFile, ms)
+		if err != nil {
+			// Without the index the search begins at the segment's start.
+			l.warnIndex(s, err)
+			return s.base, true, nil
+		}
+		return e.Offset, true, nil
+	}, func(b record.Batch) bool { return b.MaxTimestamp() >= ms }, func(r record.Record) bool { return r.Timestamp >= ms })
+}
+
+// MaxTimestamp finds the record with the largest timestamp below the isolation's bound, the first if there are several;
+// false when no record has a timestamp.
+func (l *Log) MaxTimestamp(iso Isolation) (TimedOffset, bool, error) {
+	var largest int64 = noTimestamp
+	if v, err := l.visible(); err != nil {
+		return TimedOffset{}, false, err
+	} else {
+		for i := range v.segments[:min(v.last+1, len(v.segments))] {
+			largest = max(largest, v.maxTime(i).Timestamp)
+		}
+	}
+	if largest < 0 {
+		return TimedOffset{}, false, nil
+	}
+	return l.search(iso, func(v *view, i int) (int64, bool, error) {
+		m := v.maxTime(i)
+		return m.Offset, m.Timestamp >= largest, nil
+	}, func(b record.Batch) bool { return b.MaxTimestamp() >= largest }, func(r record.Record) bool { return r.Timestamp >= largest })
+}
+
+// search goes through the visible segments that start says something of, from the offset it names on, and returns the
+// first record for which both filters hold.
+func (l *Log) search(iso Isolation, start func(v *view, i int) (offset int64, ok bool, err error), batch func(record.Batch) bool, rec func(record.Record) bool) (TimedOffset, bool, error) {
+	var reader record.Reader
+	for {
+		v, err := l.visible()
+		if err != nil {
+			return TimedOffset{}, false, err
+		}
+		found, ok, again, err := l.searchView(v, &reader, iso, start, batch, rec)
+		if !again {
+			return found, ok, l.readFailed(err)
+		}
+	}
+}
+
+func (l *Log) searchView(v *view, reader *record.Reader, iso Isolation, start func(*view, int) (int64, bool, error), batch func(record.Batch) bool, rec func(record.Record) bool) (t TimedOffset, ok, again bool, err error) {
+	bound := v.bound(iso)
+	for i := v.find(v.logStart); i <= v.last && i < len(v.segments); i++ {
+		s := v.segments[i]
+		if !s.acquire() {
+			return t, false, true, nil
+		}
+		from, ok, err := start(v, i)
+		if err == nil && ok {
+			t, ok, err = l.searchSegment(v, i, reader, max(from, v.logStart), bound, batch, rec)
+		}
+		s.release()
+		if ok || err != nil {
+			return t, ok, false, err
+		}
+	}
+	return t, false, false, nil
+}
+
+// searchSegment is search within one segment.
+func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from, bound int64, batch func(record.Batch) bool, rec func(record.Record) bool) (t TimedOffset, ok bool, err error) {
+	s := v.segments[i]
+	position, next, _, err := l.place(v, i, from, nil)
+	if err != nil {
+		return t, false, err
+	}
+	sc := batchScanner{r: &s.log, position: position, end: v.size(i), next: next}
+	for {
+		b, at, err := sc.scan()
+		var bad *badBatch
+		switch {
+		case errors.Is(err, io.EOF):
+			return t, false, nil
+		case errors.As(err, &bad):
+			return t, false, l.corrupt(s, bad.position, bad.reason)
+		case err != nil:
+			return t, false, err
+		case b.BaseOffset() >= bound:
+			return t, false, nil
+		case !batch(b):
+			continue
+		}
+		if b, err = sc.loadAt(at, b); err != nil {
+			return t, false, err
+		}
+		for r, err := range reader.Records(b) {
+			if err != nil {
+				return t, false, l.corrupt(s, at, err.Error())
+			}
+			if r.Offset >= v.logStart && rec(r) {
+				return TimedOffset{Offset: r.Offset, Timestamp: r.Timestamp, LeaderEpoch: b.LeaderEpoch()}, true, nil
+			}
+		}
+	}
+}

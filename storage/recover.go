@@ -1,0 +1,508 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// recovery is a log coming back from its directory. What it finds it puts into the log, whose mu is held; files are
+// changed only where write is set.
+type recovery struct {
+	l     *Log
+	plan  *directoryPlan
+	write bool // the directory is ours; else it is another broker's and stays as it is
+	point int64
+	// scanned is the index of the first segment of which batches were read in full; len(segments) when none was.
+	scanned  int
+	epochs   leaderEpochs // of what was read in full
+	torn     *badBatch    // where the log was cut; nil when it was not
+	tornAt   *segment
+	tornSize int64      // of the file that was cut
+	lost     []*segment // whole segments after that place
+	obsolete []*segment // segments below the log start
+}
+
+// loadDirectory recovers the log. Nothing below the recovery point is read but what the indexes need; from there on
+// every batch is checked, the log is cut at the first that is not whole, and what remains is synced before it can be
+// seen. A *CorruptError means damage below the recovery point. mu is held.
+func (l *Log) loadDirectory() error {
+	names, err := l.ctx.fs.List(l.dir)
+	if notExist(err) {
+		names, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	r := &recovery{l: l, write: !l.origin.adopted, point: l.origin.recoveryPoint}
+	l.made = slices.Contains(names, partitionMetadataFile) && r.write
+	r.plan, err = planDirectory(names, r.swapEnd)
+	if err != nil {
+		return err
+	}
+	if r.write {
+		if err := r.tidy(); err != nil {
+			return err
+		}
+	}
+	l.logStart = l.origin.logStart
+	if err := r.openSegments(); err != nil {
+		return err
+	}
+	if err := r.settleBounds(); err != nil {
+		return err
+	}
+	if err := r.loadEpochs(); err != nil {
+		return err
+	}
+	if err := r.openTxnIndexes(); err != nil {
+		return err
+	}
+	if err := r.replayProducers(); err != nil {
+		return err
+	}
+	l.commit.recoveryPoint = l.origin.recoveryPoint
+	if r.write {
+		err = r.finish()
+	} else {
+		r.reportTorn()
+		l.takeover = r
+		err = r.syncTail()
+	}
+	if err != nil {
+		return err
+	}
+	l.commit.synced = l.end.Load()
+	l.publish(l.here())
+	return nil
+}
+
+// swapEnd returns the offset after the last batch of a segment that is to replace others.
+func (r *recovery) swapEnd(base int64) (int64, error) {
+	s := r.l.newSegment(base, 0, swapSuffix)
+	info, err := r.l.ctx.fs.Stat(segmentFile(r.l.dir, base, logSuffix+swapSuffix))
+	if err != nil {
+		return 0, err
+	}
+	sc := batchScanner{r: &s.log, end: info.Size, next: base}
+	for {
+		_, _, err := sc.scan()
+		var bad *badBatch
+		if errors.Is(err, io.EOF) || errors.As(err, &bad) {
+			// A replacement is complete before it has this name; damage in it shows when it is opened.
+			return sc.next, s.log.retire()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// tidy removes leftovers and gives replacements their plain names.
+func (r *recovery) tidy() error {
+	l, names := r.l, false
+	for _, name := range r.plan.remove {
+		if err := l.ctx.fs.Remove(l.path(name)); err != nil && !notExist(err) {
+			return err
+		}
+		names = true
+	}
+	for i := range r.plan.segments {
+		p := &r.plan.segments[i]
+		if p.suffix == "" {
+			continue
+		}
+		for _, suffix := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix, logSuffix} {
+			err := l.ctx.fs.Rename(segmentFile(l.dir, p.base, suffix+swapSuffix), segmentFile(l.dir, p.base, suffix))
+			if err != nil && !notExist(err) {
+				return err
+			}
+		}
+		for _, s := range l.segments {
+			if s.base == p.base {
+				for _, f := range s.fileSet() {
+					f.moved(segmentFile(l.dir, s.base, f.suffix))
+				}
+			}
+		}
+		p.suffix = ""
+		names = true
+	}
+	if names {
+		return l.ctx.fs.SyncDir(l.dir)
+	}
+	return nil
+}
+
+// openSegments opens the segments in order: those below the recovery point by their indexes, the others by reading
+// them. It ends the log at the first batch that is not whole.
+func (r *recovery) openSegments() error {
+	l, c := r.l, r.l.config.Load()
+	r.scanned = len(r.plan.segments)
+	for i, p := range r.plan.segments {
+		s := l.newSegment(p.base, c.SegmentIndexBytes, p.suffix)
+		l.segments = append(l.segments, s)
+		if r.torn != nil {
+			r.lost = append(r.lost, s)
+			continue
+		}
+		info, err := l.ctx.fs.Stat(segmentFile(l.dir, p.base, logSuffix+p.suffix))
+		if err != nil {
+			return err
+		}
+		s.modifiedMs, s.createdMs = info.ModTime.UnixMilli(), info.ModTime.UnixMilli()
+		limit := int64(-1) // base of the next segment
+		if i+1 < len(r.plan.segments) {
+			limit = r.plan.segments[i+1].base
+		}
+		if limit >= 0 && (limit <= r.point || l.origin.clean) {
+			err = r.openClosed(s, p, info.Size, limit)
+		} else {
+			err = r.openTail(s, p, info.Size, limit)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	l.segments = l.segments[:len(l.segments)-len(r.lost)]
+	return nil
+}
+
+// openClosed opens a segment that lies below the recovery point and has another after it.
+func (r *recovery) openClosed(s *segment, p plannedSegment, size, next int64) error {
+	c := r.l.config.Load()
+	s.size, s.next = size, next
+	err := errors.New("file is missing")
+	if p.index && p.times {
+		maxGap := int64(c.IndexIntervalBytes) + 2*int64(c.MaxMessageBytes)
+		err = r.openIndexes(s, c, size, next, maxGap)
+	}
+	if err != nil {
+		if err := r.rebuildIndexes(s, size, next, err); err != nil {
+			return err
+		}
+	}
+	s.maxTime = s.times.last
+	return nil
+}
+
+// openIndexes opens the offset and time index of a segment whose size and end are known. Any error means: rebuild.
+func (r *recovery) openIndexes(s *segment, c *TopicConfig, size, next, maxGap int64) error {
+	n, err := fileSize(&s.indexFile)
+	if err != nil {
+		return err
+	}
+	if s.offsets, err = openOffsetIndex(&s.indexFile, n, s.base, c.SegmentIndexBytes, next, size, maxGap); err != nil {
+		return err
+	}
+	if n, err = fileSize(&s.timesFile); err != nil {
+		return err
+	}
+	if s.times, err = openTimeIndex(&s.timesFile, n, s.base, c.SegmentIndexBytes, next); err != nil {
+		return err
+	}
+	if s.times.count() > 0 || size == 0 {
+		return nil
+	}
+	sc := batchScanner{r: &s.log, end: size, next: s.base}
+	if b, _, err := sc.scan(); err == nil && b.MaxTimestamp() >= 0 {
+		return errors.New("time index is empty and the records have timestamps")
+	}
+	return nil
+}
+
+// rebuildIndexes makes the offset and time index of a closed segment anew from its batches' headers.
+func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) error {
+	l, c := r.l, r.l.config.Load()
+	l.logger().Warn("indexes are rebuilt", "segment", s.base, "cause", cause)
+	s.offsets, s.times = newOffsetIndex(s.base, c.SegmentIndexBytes), newTimeIndex(s.base, c.SegmentIndexBytes)
+	sc := batchScanner{r: &s.log, end: size, next: s.base}
+	for {
+		b, position, err := sc.scan()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return r.damage(s, err)
+		}
+		s.noteBatch(b.LastOffset(), b.MaxTimestamp(), position, int64(b.Size()), c.IndexIntervalBytes)
+	}
+	s.finish()
+	s.size, s.next = size, next
+	if !r.write {
+		return nil
+	}
+	err := r.resetIndexFiles(s)
+	if err == nil {
+		_, err = s.writeIndexes()
+	}
+	if err == nil {
+		err = s.syncIndexes()
+	}
+	if err != nil {
+		l.logger().Warn("rebuilt indexes are kept in memory only", "segment", s.base, "err", err)
+	}
+	return nil
+}
+
+// resetIndexFiles cuts the index files to what the indexes have in them.
+func (r *recovery) resetIndexFiles(s *segment) error {
+	for _, x := range []struct {
+		f    *file
+		size int64
+	}{{&s.indexFile, s.offsets.storedSize()}, {&s.timesFile, s.times.storedSize()}, {&s.txnsFile, s.txns.storedSize()}} {
+		n, err := fileSize(x.f)
+		if notExist(err) || err == nil && n == x.size {
+			continue
+		}
+		if err == nil {
+			err = cutFile(x.f, x.size)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openTail opens the segment that holds the recovery point, or one after it: up to the recovery point it goes by the
+// indexes and the headers, from there on it reads every batch. limit is the base of the next segment, or -1.
+func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) error {
+	l, c := r.l, r.l.config.Load()
+	sc := batchScanner{r: &s.log, end: size, next: s.base}
+	if r.point > s.base || l.origin.clean {
+		start := r.openPrefix(s, p, size)
+		if start.Position > 0 {
+			if first, _, err := sc.scan(); err == nil {
+				s.first = first.MaxTimestamp()
+			}
+			sc = batchScanner{r: &s.log, position: start.Position, end: size, next: s.base}
+			s.size, s.next, s.maxTime = start.Position, s.base, s.times.last
+		}
+	}
+	lastEpoch := int32(-1)
+	for {
+		below := l.origin.clean || sc.next < r.point
+		if !below && !sc.whole {
+			sc.whole, sc.window = true, nil
+		}
+		b, position, err := sc.scan()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var bad *badBatch
+		if err == nil && limit >= 0 && b.LastOffset() >= limit {
+			bad = &badBatch{position: position, next: s.next, reason: fmt.Sprintf("last offset %d in a segment before one that begins at %d", b.LastOffset(), limit)}
+			err = bad
+		}
+		if start := s.offsets.last; err == nil && position > 0 && position == start.Position && b.BaseOffset() > start.Offset {
+			bad = &badBatch{position: position, next: s.next, reason: fmt.Sprintf("base offset %d where the index has %d", b.BaseOffset(), start.Offset)}
+			err = bad
+		}
+		if errors.As(err, &bad) {
+			if bad.position > 0 && bad.position == s.offsets.last.Position && s.next == s.base {
+				// The index led nowhere; begin again without it.
+				r.forgetIndexes(s)
+				sc = batchScanner{r: &s.log, end: size, next: s.base}
+				continue
+			}
+			if s.next < r.point {
+				return r.damage(s, err)
+			}
+			bad.next = s.next
+			r.torn, r.tornAt, r.tornSize = bad, s, size
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.noteBatch(b.LastOffset(), b.MaxTimestamp(), position, int64(b.Size()), c.IndexIntervalBytes)
+		if sc.whole {
+			r.scanned = min(r.scanned, len(l.segments)-1)
+			if e := b.LeaderEpoch(); e > lastEpoch {
+				r.epochs, _ = r.epochs.assign(e, b.BaseOffset())
+				lastEpoch = e
+			}
+		}
+	}
+}
+
+// openPrefix opens what the index files of the last segment hold below the recovery point and returns the last entry,
+// from which the log is read on; {base, 0} when the indexes are of no use.
+func (r *recovery) openPrefix(s *segment, p plannedSegment, size int64) OffsetEntry {
+	c := r.l.config.Load()
+	none := OffsetEntry{Offset: s.base}
+	if !p.index || !p.times {
+		return none
+	}
+	b, err := readWhole(&s.indexFile)
+	if err != nil {
+		return none
+	}
+	offsets, _ := DecodeOffsetIndex(b, s.base)
+	n := 0
+	for n < len(offsets) && offsets[n].Position < size && (r.l.origin.clean || offsets[n].Offset < r.point) {
+		n++
+	}
+	if n == 0 {
+		return none
+	}
+	last := offsets[n-1]
+	if s.offsets, err = openOffsetIndex(&s.indexFile, int64(n)*offsetEntrySize, s.base, c.SegmentIndexBytes, last.Offset+1, size, 0); err != nil {
+		r.forgetIndexes(s)
+		return none
+	}
+	if b, err = readWhole(&s.timesFile); err != nil {
+		r.forgetIndexes(s)
+		return none
+	}
+	times, _ := DecodeTimeIndex(b, s.base)
+	m := 0
+	for m < len(times) && times[m].Offset < last.Offset {
+		m++
+	}
+	if s.times, err = openTimeIndex(&s.timesFile, int64(m)*timeEntrySize, s.base, c.SegmentIndexBytes, last.Offset); err != nil {
+		r.forgetIndexes(s)
+		return none
+	}
+	if m == 0 {
+		sc := batchScanner{r: &s.log, end: size, next: s.base}
+		if first, _, err := sc.scan(); err != nil || first.MaxTimestamp() >= 0 {
+			// Every entry of the offset index had one here.
+			r.forgetIndexes(s)
+			return none
+		}
+	}
+	return last
+}
+
+// forgetIndexes begins the offset and time index anew.
+func (r *recovery) forgetIndexes(s *segment) {
+	c := r.l.config.Load()
+	s.offsets, s.times = newOffsetIndex(s.base, c.SegmentIndexBytes), newTimeIndex(s.base, c.SegmentIndexBytes)
+	s.maxTime, s.first = TimeEntry{Timestamp: noTimestamp, Offset: s.base}, noTimestamp
+	s.size, s.next, s.sinceEntry = 0, s.base, 0
+}
+
+// damage is the error for what a scan met below the recovery point.
+func (r *recovery) damage(s *segment, err error) error {
+	var bad *badBatch
+	if !errors.As(err, &bad) {
+		return err
+	}
+	return r.l.corrupt(s, bad.position, bad.reason)
+}
+
+// settleBounds decides where the log begins and ends.
+func (r *recovery) settleBounds() error {
+	l := r.l
+	end := l.logStart
+	if n := len(l.segments); n > 0 {
+		l.active = l.segments[n-1]
+		l.logStart = max(l.logStart, l.segments[0].base)
+		end = l.active.next
+	}
+	if end < r.point && r.torn == nil {
+		if r.write {
+			name := l.dir
+			if l.active != nil {
+				name = segmentFile(l.dir, l.active.base, logSuffix)
+			}
+			return &CorruptError{File: name, Position: -1, Reason: fmt.Sprintf("log ends at offset %d, everything below %d was on disk", end, r.point)}
+		}
+		l.logger().Warn("log ends below its recovery point", "offset", end, "point", r.point)
+	}
+	if end < l.logStart {
+		// As Kafka: nothing of what is left is to be read any more.
+		l.logger().Warn("log ends below its start and begins anew", "offset", end, "start", l.logStart)
+		r.obsolete, l.segments, l.active, end = l.segments, nil, nil, l.logStart
+		r.scanned = 0
+	}
+	for len(l.segments) > 1 && l.segments[1].base <= l.logStart {
+		r.obsolete, l.segments = append(r.obsolete, l.segments[0]), l.segments[1:]
+		r.scanned = max(r.scanned-1, 0)
+	}
+	l.end.Store(end)
+	return nil
+}
+
+// loadEpochs reads the leader epochs and brings them in line with the batches.
+func (r *recovery) loadEpochs() error {
+	l := r.l
+	epochs, err := readLeaderEpochs(l.ctx.fs, l.dir)
+	var c *CorruptError
+	if err != nil && !errors.As(err, &c) {
+		return err
+	}
+	before := epochs
+	epochs, _ = epochs.truncateFromEnd(l.end.Load())
+	all := r.point <= l.logStart && !l.origin.clean // then everything was read in full
+	if c != nil {
+		l.logger().Warn("leader epochs are rebuilt", "err", c)
+	}
+	if (c != nil || len(epochs) == 0) && !all {
+		if epochs, err = r.epochsOfBatches(); err != nil {
+			return err
+		}
+	}
+	for _, e := range r.epochs {
+		if e.Epoch > epochs.latest() {
+			epochs, _ = epochs.assign(e.Epoch, e.StartOffset)
+		}
+	}
+	epochs, _ = epochs.truncateFromStart(l.logStart)
+	l.epochs = epochs
+	l.epoch.Store(epochs.latest())
+	l.commit.epochs = !slices.Equal(before, epochs) || c != nil
+	return nil
+}
+
+// epochsOfBatches makes the leader epochs anew from the headers of all batches.
+func (r *recovery) epochsOfBatches() (epochs leaderEpochs, err error) {
+	for _, s := range r.l.segments {
+		sc := batchScanner{r: &s.log, end: s.size, next: s.base}
+		for {
+			b, _, err := sc.scan()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, r.damage(s, err)
+			}
+			if b.LeaderEpoch() > epochs.latest() {
+				epochs, _ = epochs.assign(b.LeaderEpoch(), b.BaseOffset())
+			}
+		}
+	}
+	return epochs, nil
+}
+
+// fileSize is the size of a file of a log.
+func fileSize(f *file) (int64, error) {
+	h, err := f.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer f.release()
+	return h.Size()
+}
+
+// readWhole reads all of an index file.
+func readWhole(f *file) ([]byte, error) {
+	h, err := f.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer f.release()
+	n, err := h.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, n)
+	m, err := h.ReadAt(b, 0)
+	if m < len(b) && err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return b[:m], nil
+}

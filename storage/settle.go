@@ -1,0 +1,234 @@
+package storage
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+)
+
+// tornSuffix is in the name of a file that keeps what recovery cut off: the name of the .log file, this, and the
+// position in it.
+const tornSuffix = ".torn-"
+
+// finish puts the directory in order after a recovery, and makes durable what readers are about to see.
+func (r *recovery) finish() error {
+	l := r.l
+	r.reportTorn()
+	if err := r.cutTorn(); err != nil {
+		return err
+	}
+	for _, s := range r.obsolete {
+		for _, name := range l.segmentFiles(s) {
+			if err := l.ctx.fs.Remove(name); err != nil && !notExist(err) {
+				return err
+			}
+		}
+	}
+	for _, offset := range r.plan.snapshots {
+		if offset > l.end.Load() {
+			if err := l.ctx.fs.Remove(l.path(producerSnapshotName(offset))); err != nil && !notExist(err) {
+				return err
+			}
+		}
+	}
+	c := l.config.Load()
+	if s := l.active; s != nil {
+		if m := min(c.SegmentJitterMs, c.MaxSegmentMs()); m > 0 {
+			s.jitterMs = rand.Int64N(m)
+		}
+	}
+	if err := r.syncTail(); err != nil {
+		return err
+	}
+	if l.origin.clean && r.torn == nil && r.scanned == len(l.segments) && len(r.obsolete) == 0 {
+		l.commit.recoveryPoint = l.end.Load()
+		return nil
+	}
+	if err := r.syncCaches(); err != nil {
+		// The log is whole without them; the next start looks at more of it.
+		l.logger().Warn("recovered indexes could not be written", "err", err)
+	}
+	return nil
+}
+
+// syncTail syncs the .log files that were read in full or cut.
+func (r *recovery) syncTail() error {
+	for i, s := range r.l.segments {
+		if i < r.scanned && s != r.tornAt {
+			continue
+		}
+		if err := s.syncLog(); err != nil && r.write {
+			return err
+		}
+	}
+	if !r.write || r.scanned == len(r.l.segments) && r.torn == nil && len(r.obsolete) == 0 {
+		return nil
+	}
+	return r.l.ctx.fs.SyncDir(r.l.dir)
+}
+
+// syncCaches writes and syncs the indexes and epochs and so brings the recovery point to the end of the log.
+func (r *recovery) syncCaches() error {
+	l := r.l
+	for i, s := range l.segments {
+		if s != l.active {
+			if i >= r.scanned {
+				s.finish()
+			}
+		}
+		if err := r.resetIndexFiles(s); err != nil {
+			return err
+		}
+		if i < r.scanned && s != l.active {
+			continue
+		}
+		if _, err := s.writeIndexes(); err != nil {
+			return err
+		}
+		if err := s.syncIndexes(); err != nil {
+			return err
+		}
+	}
+	if len(l.segments) == 0 {
+		return nil
+	}
+	if l.commit.epochs {
+		if err := writeLeaderEpochs(l.ctx.fs, l.dir, l.epochs); err != nil {
+			return err
+		}
+		l.commit.epochs = false
+	}
+	if err := l.ctx.fs.SyncDir(l.dir); err != nil {
+		return err
+	}
+	l.commit.recoveryPoint = l.end.Load()
+	return nil
+}
+
+// reportTorn logs what was cut, and how much of it was good.
+func (r *recovery) reportTorn() {
+	if r.torn == nil {
+		return
+	}
+	l := r.l
+	whole, err := countBatches(&r.tornAt.log, r.torn.position+1, r.tornSize, r.torn.next)
+	bytes := r.tornSize - r.torn.position
+	for _, s := range r.lost {
+		n, statErr := fileSize(&s.log)
+		if statErr == nil {
+			var more int
+			more, statErr = countBatches(&s.log, 0, n, s.base)
+			whole += more
+			bytes += n
+		}
+		if err == nil {
+			err = statErr
+		}
+	}
+	attrs := []any{
+		"file", segmentFile(l.dir, r.tornAt.base, logSuffix), "position", r.torn.position, "offset", r.torn.next,
+		"bytes", bytes, "batches", whole, "cause", r.torn.reason,
+	}
+	if err != nil {
+		attrs = append(attrs, "err", err)
+	}
+	l.logger().Warn("torn tail is cut", attrs...)
+}
+
+// cutTorn cuts the .log file where the recovery stopped, and takes away the segments after it. What is cut is kept in
+// files beside it.
+func (r *recovery) cutTorn() error {
+	l := r.l
+	if r.torn == nil {
+		return nil
+	}
+	kept, err := r.keepTail(r.tornAt, r.torn.position, r.tornSize)
+	if err != nil {
+		// The disk may be full. The log goes on all the same; the line says that this is lost.
+		l.logger().Error("cut bytes could not be kept", "bytes", r.tornSize-r.torn.position, "err", err)
+	} else if kept != "" {
+		l.logger().Info("cut bytes are kept", "file", kept)
+	}
+	if err := cutFile(&r.tornAt.log, r.torn.position); err != nil {
+		return err
+	}
+	for _, s := range r.lost {
+		s.retire()
+		name := segmentFile(l.dir, s.base, logSuffix)
+		if err := l.ctx.fs.Rename(name, r.freeName(name+tornSuffix+"0")); err != nil && !notExist(err) {
+			return err
+		}
+		for _, name := range l.segmentFiles(s)[1:4] {
+			if err := l.ctx.fs.Remove(name); err != nil && !notExist(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepTail copies the end of a .log file to a file of its own and returns its name; "" when there is nothing but zeros.
+func (r *recovery) keepTail(s *segment, position, size int64) (name string, err error) {
+	l := r.l
+	buf := make([]byte, min(size-position, scanWindow))
+	name = r.freeName(fmt.Sprintf("%s%s%d", segmentFile(l.dir, s.base, logSuffix), tornSuffix, position))
+	var to file
+	made := false
+	for at := position; at < size; {
+		b := buf[:min(int64(len(buf)), size-at)]
+		n, err := s.log.ReadAt(b, at)
+		if n < len(b) {
+			if err == nil {
+				err = io.ErrUnexpectedEOF
+			}
+			return "", err
+		}
+		if !made && !allZero(b) {
+			to.init(l.ctx.files, name)
+			if _, err := to.create(); err != nil {
+				return "", err
+			}
+			defer to.retire()
+			defer to.release()
+			made = true
+		}
+		if made {
+			if _, err := to.handle.WriteAt(b, at-position); err != nil {
+				return "", err
+			}
+		}
+		at += int64(n)
+	}
+	if !made {
+		return "", nil
+	}
+	return name, to.handle.Sync()
+}
+
+// freeName returns name, or name with a number after it when there is such a file already.
+func (r *recovery) freeName(name string) string {
+	free := name
+	for i := 1; ; i++ {
+		if _, err := r.l.ctx.fs.Stat(free); notExist(err) || err != nil && i > 100 {
+			return free
+		}
+		free = fmt.Sprintf("%s.%d", name, i)
+	}
+}
+
+// takeOver makes the directory of another broker ours, before the first append to it: what recovery only did in
+// memory is done to the files. mu is held.
+func (l *Log) takeOver() error {
+	r := l.takeover
+	l.logger().Info("partition directory is taken over from another broker")
+	if err := r.tidy(); err != nil {
+		return err
+	}
+	r.write = true
+	if err := r.finish(); err != nil {
+		r.write = false
+		return err
+	}
+	l.takeover = nil
+	return nil
+}
