@@ -80,18 +80,6 @@ func (l leaderEpochs) earliest() (EpochEntry, bool) {
 	return l[0], true
 }
 
-// epochAt returns the epoch of the batch at offset, -1 when it is not known.
-func (l leaderEpochs) epochAt(offset int64) int32 {
-	n, found := slices.BinarySearchFunc(l, offset, func(e EpochEntry, o int64) int { return cmp.Compare(e.StartOffset, o) })
-	switch {
-	case found:
-		return l[n].Epoch
-	case n == 0:
-		return -1
-	}
-	return l[n-1].Epoch
-}
-
 // endOffset answers OffsetForLeaderEpoch: the largest known epoch that is at most the asked one, and where the next
 // begins, which for the latest is logEnd. Below the first known epoch that is (asked, start of the first); an epoch
 // above the latest, and -1, are (-1, -1).

@@ -90,17 +90,12 @@ func TestLeaderEpochsAnswer(t *testing.T) {
 			t.Errorf("endOffset(%d) = %d, %d, want %d, %d", c.asked, epoch, offset, c.epoch, c.offset)
 		}
 	}
-	for offset, want := range map[int64]int32{0: -1, 9: -1, 10: 2, 19: 2, 20: 4, 29: 4, 30: 7, 500: 7} {
-		if got := l.epochAt(offset); got != want {
-			t.Errorf("epochAt(%d) = %d, want %d", offset, got, want)
-		}
-	}
 	var none leaderEpochs
 	if epoch, offset := none.endOffset(0, 99); epoch != -1 || offset != -1 {
 		t.Errorf("endOffset(0) without epochs = %d, %d, want -1, -1", epoch, offset)
 	}
-	if _, ok := none.earliest(); ok || none.latest() != -1 || none.epochAt(0) != -1 {
-		t.Errorf("no epochs: earliest %t, latest %d, at 0 %d", ok, none.latest(), none.epochAt(0))
+	if _, ok := none.earliest(); ok || none.latest() != -1 {
+		t.Errorf("no epochs: earliest %t, latest %d", ok, none.latest())
 	}
 }
 

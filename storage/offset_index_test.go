@@ -175,12 +175,12 @@ func TestOffsetIndexEqualsASlice(t *testing.T) {
 		}
 	}
 	m.file.save(&m.x.sparseIndex)
-	if m.x.memory() > 3*tailBytes {
-		t.Errorf("%d bytes in memory after everything is in the file, want at most %d", m.x.memory(), 3*tailBytes)
+	if cap(m.x.tail) > 3*tailBytes {
+		t.Errorf("%d bytes in memory after everything is in the file, want at most %d", cap(m.x.tail), 3*tailBytes)
 	}
 	m.x.forget()
-	if m.x.memory() != 0 {
-		t.Errorf("%d bytes in memory after forget, want 0", m.x.memory())
+	if cap(m.x.tail) != 0 {
+		t.Errorf("%d bytes in memory after forget, want 0", cap(m.x.tail))
 	}
 	entries, err := DecodeOffsetIndex(m.file.b, m.x.base)
 	if err != nil || !slices.Equal(entries, m.entries) {

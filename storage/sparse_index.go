@@ -73,9 +73,6 @@ func (x *sparseIndex) size() int64 { return int64(x.count()) * int64(x.width) }
 // storedSize is the number of bytes that are in the file; after a truncate, the file is to be cut to it.
 func (x *sparseIndex) storedSize() int64 { return int64(x.stored) * int64(x.width) }
 
-// memory is the number of bytes held beside the struct itself.
-func (x *sparseIndex) memory() int { return cap(x.tail) }
-
 // unwritten returns the entries that are not in the file yet and the position to write them at. The slice stays
 // valid and unchanged whatever is done to the index.
 func (x *sparseIndex) unwritten() (b []byte, position int64) {

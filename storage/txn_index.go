@@ -36,22 +36,6 @@ type txnIndex struct {
 	stored  int          // entries in the file
 }
 
-// openTxnIndex returns the index that the file b holds. base and nextOffset bound the segment. A *DecodeError means
-// that it is to be rebuilt.
-func openTxnIndex(b []byte, base, nextOffset int64) (txnIndex, error) {
-	entries, err := DecodeTxnIndex(b)
-	if err != nil {
-		return txnIndex{}, err
-	}
-	for i, a := range entries {
-		if a.LastOffset < base || a.LastOffset >= nextOffset {
-			return txnIndex{}, &DecodeError{Format: "transaction index", Position: int64(i) * txnEntrySize,
-				Reason: fmt.Sprintf("marker at offset %d, segment is offsets %d to %d", a.LastOffset, base, nextOffset)}
-		}
-	}
-	return txnIndex{entries: entries, stored: len(entries)}, nil
-}
-
 // append adds the transaction that the marker just appended to the log aborts.
 func (x *txnIndex) append(a AbortedTxn) {
 	if n := len(x.entries); n > 0 && x.entries[n-1].LastOffset >= a.LastOffset {
