@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -65,18 +67,29 @@ func After(fsys FS, f func(Op, error)) FS {
 }
 
 // Log returns fsys with line called after each operation that changes something or syncs, with the line that
-// Op.String gives; a failed one ends in ": " and the error. The lines of a scenario, in a golden file, show what it
+// Op.String gives; a failed one ends in ": " and what went wrong. The lines of a scenario, in a golden file, show what it
 // makes durable and in which order.
 func Log(fsys FS, line func(string)) FS {
 	return After(fsys, func(o Op, err error) {
 		switch {
 		case !o.Kind.Mutates():
 		case err != nil:
-			line(o.String() + ": " + err.Error())
+			line(o.String() + ": " + cause(err).Error())
 		default:
 			line(o.String())
 		}
 	})
+}
+
+// cause returns what an error of a file system says beside the operation and the name.
+func cause(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
 }
 
 // SkipSyncs returns fsys whose Sync and SyncDir report success and do nothing where skip returns true. It is for

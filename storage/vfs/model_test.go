@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,11 +41,10 @@ type model struct {
 }
 
 func newModel(fsys FS, root string, seed uint64) *model {
-	m := &model{fs: fsys, root: root, r: rand.New(rand.NewPCG(seed, 1)), locks: map[string]io.Closer{}}
-	for _, s := range strings.Fields("a b c d d/a d/b d/e d/e/a f f/a f/b a/x ./b ./c d/e/g/h") {
-		m.names = append(m.names, s)
+	return &model{
+		fs: fsys, root: root, r: rand.New(rand.NewPCG(seed, 1)), locks: map[string]io.Closer{},
+		names: strings.Fields("a b c d d/a d/b d/e d/e/a f f/a f/b a/x ./b ./c d/e/g/h"),
 	}
-	return m
 }
 
 func (m *model) name() string { return m.names[m.r.IntN(len(m.names))] }
@@ -254,6 +254,9 @@ func contents(t testing.TB, fsys FS, name string) []byte {
 
 // TestMemDoesWhatTheOperatingSystemDoes runs the same operations on both and wants the same results.
 func TestMemDoesWhatTheOperatingSystemDoes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Mem gives the errors of POSIX")
+	}
 	for _, seed := range seeds(40) {
 		dir := t.TempDir()
 		mem := NewMem(MemOptions{Crashable: seed%2 == 0})
@@ -299,7 +302,7 @@ func totalSize(t testing.TB, fsys FS) (total int64) {
 // TestMemKeepsItsBytesOverClones checks that neither a clone nor what is done to it changes the original, and that a
 // clone that keeps everything is equal to it.
 func TestMemKeepsItsBytesOverClones(t *testing.T) {
-	for _, seed := range seeds(40) {
+	for _, seed := range seeds(15) {
 		mem := NewMem(MemOptions{Crashable: true})
 		m := newModel(mem, "", seed)
 		for range 8 {
