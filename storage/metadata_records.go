@@ -1,0 +1,427 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/kaen-log/gateway/storage/record"
+)
+
+// metadataFormat is the format of the metadata log that this code writes and reads. It is raised when a record type is
+// added or changed: a store of another format is refused as a whole, with nothing touched.
+const metadataFormat = 1
+
+// The records of the metadata log. A key is a type byte and the id of what the record is about; a value is a version
+// byte and the fields, strings with their length before them (unsigned varint), numbers big endian or varint. The last
+// record of a key is the one that counts, and a null value takes the key away, so the log can be compacted like any
+// other.
+//
+//	type             key                value, version 1
+//	1 format         -                  format uint16
+//	2 store          -                  cluster id string, directory id 16 bytes, adopted bool
+//	3 epoch          -                  leader epoch int32, of the last start
+//	4 producer ids   -                  int64, the first producer id that no block holds
+//	5 topic          topic id 16 bytes  name string, partitions uvarint, adopted partitions uvarint,
+//	                                    configs, unserved partitions (count, then index uvarint and reason string)
+//	6 deleted topic  topic id 16 bytes  name string; kept until no directory of it is left
+//	7 configs        kind byte, name    configs (count, then name and value strings, by name)
+//
+// A topic's removal is one batch of two records: null for type 5, and type 6.
+const (
+	metadataFormatKey      = 1
+	metadataStoreKey       = 2
+	metadataEpochKey       = 3
+	metadataProducerIDsKey = 4
+	metadataTopicKey       = 5
+	metadataDeletedKey     = 6
+	metadataConfigsKey     = 7
+)
+
+const metadataValueVersion = 1
+
+// FormatError says that the data directory was written in a format that this program does not know. Nothing has been
+// changed in it.
+type FormatError struct {
+	File   string
+	Reason string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%s has a format that this version does not read: %s", e.File, e.Reason)
+}
+
+// metadataState is what the records of the metadata log add up to. It is not safe for concurrent use.
+type metadataState struct {
+	format      int
+	clusterID   string
+	directoryID [16]byte
+	adopted     bool  // the directory was another broker's before it was ours
+	epoch       int32 // of the last start; -1 before the first
+	producerIDs int64 // the first that no block holds
+	topics      map[TopicID]*topicMeta
+	names       topicNames         // of topics
+	deleted     map[TopicID]string // names
+	configs     map[resourceKey]map[string]string
+}
+
+// topicMeta is a topic as the metadata log has it. It is immutable.
+type topicMeta struct {
+	id         TopicID
+	name       string
+	partitions int32
+	adopted    int32 // partitions below it have directories of another broker
+	configs    map[string]string
+	unserved   map[int32]string // why a partition stays offline; nil for most topics
+}
+
+// resourceKey names a resource with configs that is not a topic.
+type resourceKey struct {
+	kind int8
+	name string
+}
+
+// metadataRecord is a key and a value, which is nil to take the key away.
+type metadataRecord struct{ key, value []byte }
+
+func newMetadataState() *metadataState {
+	return &metadataState{
+		epoch:   -1,
+		topics:  make(map[TopicID]*topicMeta),
+		names:   makeTopicNames(),
+		deleted: make(map[TopicID]string),
+		configs: make(map[resourceKey]map[string]string),
+	}
+}
+
+// records returns the whole state as records, the format first, in an order that depends on nothing else.
+func (st *metadataState) records() []metadataRecord {
+	all := []metadataRecord{
+		formatRecord(metadataFormat),
+		storeRecord(st.clusterID, st.directoryID, st.adopted),
+		epochRecord(st.epoch),
+		producerIDsRecord(st.producerIDs),
+	}
+	for _, id := range sortedIDs(st.topics) {
+		all = append(all, topicRecord(st.topics[id]))
+	}
+	for _, id := range sortedIDs(st.deleted) {
+		all = append(all, deletedRecord(id, st.deleted[id]))
+	}
+	keys := make([]resourceKey, 0, len(st.configs))
+	for k := range st.configs {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b resourceKey) int {
+		if a.kind != b.kind {
+			return int(a.kind) - int(b.kind)
+		}
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+	for _, k := range keys {
+		all = append(all, configsRecord(k, st.configs[k]))
+	}
+	return all
+}
+
+func sortedIDs[V any](m map[TopicID]V) []TopicID {
+	ids := make([]TopicID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b TopicID) int { return slices.Compare(a[:], b[:]) })
+	return ids
+}
+
+func formatRecord(format uint16) metadataRecord {
+	return metadataRecord{[]byte{metadataFormatKey}, binary.BigEndian.AppendUint16([]byte{metadataValueVersion}, format)}
+}
+
+func storeRecord(clusterID string, directoryID [16]byte, adopted bool) metadataRecord {
+	v := appendText([]byte{metadataValueVersion}, clusterID)
+	v = append(v, directoryID[:]...)
+	return metadataRecord{[]byte{metadataStoreKey}, appendBool(v, adopted)}
+}
+
+func epochRecord(epoch int32) metadataRecord {
+	return metadataRecord{[]byte{metadataEpochKey}, binary.BigEndian.AppendUint32([]byte{metadataValueVersion}, uint32(epoch))}
+}
+
+func producerIDsRecord(next int64) metadataRecord {
+	return metadataRecord{[]byte{metadataProducerIDsKey}, binary.BigEndian.AppendUint64([]byte{metadataValueVersion}, uint64(next))}
+}
+
+func topicRecord(t *topicMeta) metadataRecord {
+	v := appendText([]byte{metadataValueVersion}, t.name)
+	v = record.AppendUvarint(v, uint64(t.partitions))
+	v = record.AppendUvarint(v, uint64(t.adopted))
+	v = appendConfigs(v, t.configs)
+	v = record.AppendUvarint(v, uint64(len(t.unserved)))
+	indexes := make([]int32, 0, len(t.unserved))
+	for i := range t.unserved {
+		indexes = append(indexes, i)
+	}
+	slices.Sort(indexes)
+	for _, i := range indexes {
+		v = appendText(record.AppendUvarint(v, uint64(i)), t.unserved[i])
+	}
+	return metadataRecord{topicKey(metadataTopicKey, t.id), v}
+}
+
+func deletedRecord(id TopicID, name string) metadataRecord {
+	return metadataRecord{topicKey(metadataDeletedKey, id), appendText([]byte{metadataValueVersion}, name)}
+}
+
+func configsRecord(k resourceKey, configs map[string]string) metadataRecord {
+	r := metadataRecord{key: append([]byte{metadataConfigsKey, byte(k.kind)}, k.name...)}
+	if len(configs) > 0 {
+		r.value = appendConfigs([]byte{metadataValueVersion}, configs)
+	}
+	return r
+}
+
+func topicKey(kind byte, id TopicID) []byte { return append([]byte{kind}, id[:]...) }
+
+func appendText(b []byte, s string) []byte {
+	return append(record.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendConfigs(b []byte, configs map[string]string) []byte {
+	b = record.AppendUvarint(b, uint64(len(configs)))
+	for _, name := range sortedKeys(configs) {
+		b = appendText(appendText(b, name), configs[name])
+	}
+	return b
+}
+
+// apply adds a record to the state. Key and value are not kept. The error is a *metadataFault for bytes that no
+// version of this code wrote, and another when the record is of a type or version that is not known.
+func (st *metadataState) apply(key, value []byte) error {
+	if len(key) == 0 {
+		return &metadataFault{"a record without a key"}
+	}
+	kind, id := key[0], key[1:]
+	if kind < metadataFormatKey || kind > metadataConfigsKey {
+		return fmt.Errorf("a record of type %d, known are %d to %d", kind, metadataFormatKey, metadataConfigsKey)
+	}
+	if value != nil && (len(value) == 0 || value[0] != metadataValueVersion) {
+		return fmt.Errorf("a record of type %d in version %x, want %d", kind, value[:min(1, len(value))], metadataValueVersion)
+	}
+	c := fields{present: value != nil}
+	if c.present {
+		c.b = value[1:]
+	}
+	switch kind {
+	case metadataFormatKey:
+		if format := int(c.uint(2)); !c.bad && format != metadataFormat {
+			return fmt.Errorf("format %d, want %d", format, metadataFormat)
+		}
+		st.format = metadataFormat
+	case metadataStoreKey:
+		st.clusterID = c.text()
+		copy(st.directoryID[:], c.bytes(16))
+		st.adopted = c.uint(1) == 1
+	case metadataEpochKey:
+		st.epoch = int32(c.uint(4))
+	case metadataProducerIDsKey:
+		st.producerIDs = int64(c.uint(8))
+	case metadataTopicKey:
+		st.applyTopic(id, &c)
+	case metadataDeletedKey:
+		st.applyDeleted(id, &c)
+	case metadataConfigsKey:
+		st.applyConfigs(id, &c)
+	}
+	// Only topics and configs are ever taken away.
+	if c.bad || len(c.b) != 0 || !c.present && kind < metadataTopicKey {
+		return &metadataFault{fmt.Sprintf("a record of type %d with %d bytes that are not its fields", kind, len(value))}
+	}
+	return nil
+}
+
+func (st *metadataState) applyTopic(idBytes []byte, c *fields) {
+	id, ok := c.topicID(idBytes)
+	if !ok {
+		return
+	}
+	if !c.present {
+		st.setTopic(id, nil)
+		return
+	}
+	t := &topicMeta{id: id, name: c.text(), partitions: c.count(), adopted: c.count()}
+	t.configs = c.configs()
+	for n := c.count(); n > 0 && !c.bad; n-- {
+		if t.unserved == nil {
+			t.unserved = make(map[int32]string)
+		}
+		i := c.count()
+		t.unserved[i] = c.text()
+	}
+	if t.partitions < 1 || t.partitions > maxPartitions || ValidateTopicName(t.name) != nil {
+		c.bad = true
+	}
+	if !c.bad {
+		st.setTopic(id, t)
+	}
+}
+
+// setTopic puts a topic in the place of the one of its id; nil takes that away.
+func (st *metadataState) setTopic(id TopicID, t *topicMeta) {
+	if old, ok := st.topics[id]; ok {
+		st.names.remove(old.name)
+		delete(st.topics, id)
+	}
+	if t != nil {
+		st.topics[id] = t
+		st.names.add(t.name)
+	}
+}
+
+// undo returns a function that makes the state what it is now as far as the record of this key goes.
+func (st *metadataState) undo(key []byte) func() {
+	scalars := *st
+	switch key[0] {
+	case metadataTopicKey:
+		id := TopicID(key[1:])
+		old := st.topics[id]
+		return func() { st.setTopic(id, old) }
+	case metadataDeletedKey:
+		id := TopicID(key[1:])
+		if old, ok := st.deleted[id]; ok {
+			return func() { st.deleted[id] = old }
+		}
+		return func() { delete(st.deleted, id) }
+	case metadataConfigsKey:
+		k := resourceKey{kind: int8(key[1]), name: string(key[2:])}
+		if old, ok := st.configs[k]; ok {
+			return func() { st.configs[k] = old }
+		}
+		return func() { delete(st.configs, k) }
+	}
+	return func() { *st = scalars } // the maps are the same ones
+}
+
+func (st *metadataState) applyDeleted(idBytes []byte, c *fields) {
+	id, ok := c.topicID(idBytes)
+	if !ok {
+		return
+	}
+	if !c.present {
+		delete(st.deleted, id)
+		return
+	}
+	if name := c.text(); !c.bad {
+		st.deleted[id] = name
+	}
+}
+
+func (st *metadataState) applyConfigs(id []byte, c *fields) {
+	if len(id) == 0 {
+		c.bad = true
+		return
+	}
+	k := resourceKey{kind: int8(id[0]), name: string(id[1:])}
+	if !c.present {
+		delete(st.configs, k)
+		return
+	}
+	if configs := c.configs(); !c.bad {
+		st.configs[k] = configs
+	}
+}
+
+// metadataFault is damage in a record whose batch is sound.
+type metadataFault struct{ reason string }
+
+func (e *metadataFault) Error() string { return e.reason }
+
+// fields reads the fields of a value one after the other. After the first that does not fit, bad is set and all
+// others are zero.
+type fields struct {
+	b       []byte
+	present bool // there is a value
+	bad     bool
+}
+
+func (c *fields) bytes(n int) []byte {
+	if !c.present {
+		return nil
+	}
+	if c.bad || n > len(c.b) {
+		c.bad, c.b = true, nil
+		return nil
+	}
+	field := c.b[:n]
+	c.b = c.b[n:]
+	return field
+}
+
+func (c *fields) uint(size int) (v uint64) {
+	for _, x := range c.bytes(size) {
+		v = v<<8 | uint64(x)
+	}
+	return v
+}
+
+func (c *fields) uvarint() uint64 {
+	if c.bad || !c.present {
+		return 0
+	}
+	v, n := record.Uvarint(c.b)
+	if n <= 0 {
+		c.bad, c.b = true, nil
+		return 0
+	}
+	c.b = c.b[n:]
+	return v
+}
+
+func (c *fields) count() int32 {
+	v := c.uvarint()
+	if v > 1<<31-1 {
+		c.bad = true
+		return 0
+	}
+	return int32(v)
+}
+
+func (c *fields) text() string {
+	n := c.uvarint()
+	if n > uint64(len(c.b)) {
+		c.bad, c.b = true, nil
+		return ""
+	}
+	return string(c.bytes(int(n)))
+}
+
+func (c *fields) configs() map[string]string {
+	n := c.count()
+	if n == 0 {
+		return nil
+	}
+	configs := make(map[string]string, min(int(n), len(c.b)/2))
+	for ; n > 0 && !c.bad; n-- {
+		name := c.text()
+		configs[name] = c.text()
+	}
+	return configs
+}
+
+// topicID reads the id in a key.
+func (c *fields) topicID(key []byte) (id TopicID, ok bool) {
+	if len(key) != len(id) {
+		c.bad = true
+		return id, false
+	}
+	return TopicID(key), true
+}

@@ -1,0 +1,185 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+// metadataReplay is what the files of the metadata log say.
+type metadataReplay struct {
+	state *metadataState
+	end   int64 // the offset after the last batch that was read
+	bytes int64 // of the batches that were read
+}
+
+// replayMetadata reads the metadata log in the directory dir from the offset start on. It changes nothing and needs no
+// recovered log, so that a format which is not known is found before anything is touched. It stops where batches stop
+// to be sound: whether that is a torn tail or damage is for the log's recovery to say. The error is a *FormatError, a
+// *CorruptError for records that are no metadata, or an I/O error.
+func replayMetadata(fsys vfs.FS, dir string, start int64) (*metadataReplay, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &metadataReplay{state: newMetadataState(), end: start}
+	var reader record.Reader
+	for _, name := range names {
+		base, ok := parseLogFileName(name)
+		if !ok {
+			continue
+		}
+		if base > r.end && r.bytes > 0 {
+			break // a gap: the segment before ended early
+		}
+		file := filepath.Join(dir, name)
+		b, err := readFile(fsys, file)
+		if err != nil {
+			return nil, err
+		}
+		sound, err := r.replaySegment(&reader, file, b)
+		if err != nil {
+			return nil, err
+		}
+		if !sound {
+			break
+		}
+	}
+	if r.bytes > 0 && r.state.format == 0 {
+		return nil, &FormatError{File: dir, Reason: "no format record"}
+	}
+	return r, nil
+}
+
+// parseLogFileName returns the base offset of a segment's file.
+func parseLogFileName(name string) (int64, bool) {
+	digits, ok := strings.CutSuffix(name, ".log")
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	base, err := strconv.ParseInt(digits, 10, 64)
+	return base, err == nil && base >= 0
+}
+
+// replaySegment applies the batches of one segment; sound is false when it ends in bytes that are no batch.
+func (r *metadataReplay) replaySegment(reader *record.Reader, file string, b []byte) (sound bool, err error) {
+	for rest := b; len(rest) > 0; {
+		batch, after, err := record.Cut(rest)
+		if err != nil {
+			return false, nil
+		}
+		position := int64(len(b) - len(rest))
+		rest = after
+		if batch.NextOffset() <= r.end && r.bytes == 0 {
+			continue // before the log's start
+		}
+		if batch.BaseOffset() < r.end {
+			return false, nil
+		}
+		for rec, err := range reader.Records(batch) {
+			if err != nil {
+				return false, &CorruptError{File: file, Position: position, Reason: err.Error()}
+			}
+			if err := r.state.apply(rec.Key, rec.Value); err != nil {
+				if fault, ok := errors.AsType[*metadataFault](err); ok {
+					return false, &CorruptError{File: file, Position: position, Reason: fault.reason}
+				}
+				return false, &FormatError{File: file, Reason: err.Error()}
+			}
+		}
+		r.end = batch.NextOffset()
+		r.bytes += int64(batch.Size())
+	}
+	return true, nil
+}
+
+// newMetadataSuffix ends the name of the directory in which a metadata log is made.
+const newMetadataSuffix = ".new"
+
+// createMetadataLog makes the metadata log of a state in the data directory dir. After a crash it is there as a whole
+// or not at all.
+func createMetadataLog(fsys vfs.FS, dir string, st *metadataState, now time.Time) error {
+	final := filepath.Join(dir, partitionDirName(metadataTopic, 0))
+	temp := final + newMetadataSuffix
+	if err := fsys.RemoveAll(temp); err != nil {
+		return err
+	}
+	if err := fsys.MkdirAll(temp); err != nil {
+		return err
+	}
+	var b []byte
+	next := int64(0)
+	for _, batch := range snapshotBatches(st, now.UnixMilli()) {
+		batch.SetBaseOffset(next)
+		batch.SetLeaderEpoch(max(st.epoch, 0))
+		next = batch.NextOffset()
+		b = append(b, batch...)
+	}
+	if err := writeSynced(fsys, segmentFile(temp, 0, ".log"), b); err != nil {
+		return err
+	}
+	if err := writeSynced(fsys, filepath.Join(temp, partitionMetadataFile), encodePartitionMetadata(metadataTopicID)); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(temp); err != nil {
+		return err
+	}
+	if err := fsys.Rename(temp, final); err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// writeSynced makes a file with content b; its name is not yet durable.
+func writeSynced(fsys vfs.FS, name string, b []byte) error {
+	f, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// openMetadataLog reads and recovers the metadata log, and leaves it ready for changes.
+func (s *Store) openMetadataLog(replay *metadataReplay) error {
+	m := &metadataLog{
+		now:     func() int64 { return s.o.Now().UnixMilli() },
+		state:   replay.state,
+		written: replay.bytes,
+	}
+	m.idle.L = &m.mu
+	m.config.Store(metadataLogConfig())
+	if m.written > metadataSlack {
+		for _, batch := range snapshotBatches(m.state, 0) {
+			m.live += int64(len(batch))
+		}
+	}
+	origin := s.checkpoints.origin(metadataTopic, 0)
+	origin.durability = Sync
+	origin.clean = s.started.clean
+	m.log = newLog(s.logs, metadataTopic, 0, metadataTopicID, filepath.Join(s.dir, partitionDirName(metadataTopic, 0)), &m.config, origin)
+	s.metadata = m
+	if err := m.log.recover(); err != nil {
+		return err
+	}
+	o, err := m.log.Offsets()
+	if err != nil {
+		return err
+	}
+	if o.End != replay.end {
+		return &CorruptError{
+			File: m.log.dir, Position: -1,
+			Reason: fmt.Sprintf("its batches end at offset %d, recovery found %d", replay.end, o.End),
+		}
+	}
+	return nil
+}

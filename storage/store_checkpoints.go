@@ -1,0 +1,177 @@
+package storage
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+// partitionKey names a partition in a checkpoint file.
+type partitionKey struct {
+	topic     string
+	partition int32
+}
+
+// checkpoints are the offset checkpoint files of a store: for each partition the recovery point, the log start offset
+// and the high watermark. A log that was not used since the start keeps the lines it had.
+//
+// A line of a topic that is gone must never meet a new topic of the same name: its log start would cut the new log.
+// So the lines of partitions that do not exist are dropped at Open and when a topic is deleted, and the files are
+// written without them before the name can be used again.
+type checkpoints struct {
+	dir string
+	fs  vfs.FS
+
+	mu    sync.Mutex // held over the writing of the files
+	files [3]checkpointFile
+}
+
+// checkpointFile is one of the files; guarded by checkpoints.mu.
+type checkpointFile struct {
+	name    string
+	offsets map[partitionKey]int64
+	stale   bool // the file differs from offsets in a line that is gone
+	changed bool // it differs otherwise
+}
+
+// Places in checkpoints.files.
+const (
+	recoveryPoints = iota
+	logStarts
+	highWatermarks
+)
+
+// open reads the files. A damaged file is as good as what could be read of it, and is reported to warn.
+func (c *checkpoints) open(fsys vfs.FS, dir string, warn func(error)) error {
+	c.fs, c.dir = fsys, dir
+	for i, name := range [...]string{recoveryPointCheckpoint, logStartCheckpoint, replicationCheckpoint} {
+		lines, err := readOffsetCheckpoint(fsys, filepath.Join(dir, name))
+		if err != nil {
+			if !isCorrupt(err) {
+				return err
+			}
+			warn(err)
+		}
+		f := &c.files[i]
+		f.name = name
+		f.offsets = make(map[partitionKey]int64, len(lines))
+		for _, l := range lines {
+			f.offsets[partitionKey{l.Topic, l.Partition}] = l.Offset
+		}
+	}
+	return nil
+}
+
+// keep drops the lines of partitions that do not exist.
+func (c *checkpoints) keep(exists func(partitionKey) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.files {
+		f := &c.files[i]
+		for k := range f.offsets {
+			if !exists(k) {
+				delete(f.offsets, k)
+				f.stale = true
+			}
+		}
+	}
+}
+
+// drop drops the lines of a topic's partitions and makes sure that the files are without them, and without all others
+// that were dropped before.
+func (c *checkpoints) drop(topic string, partitions int32) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.files {
+		f := &c.files[i]
+		for p := range partitions {
+			k := partitionKey{topic, p}
+			if _, ok := f.offsets[k]; ok {
+				delete(f.offsets, k)
+				f.stale = true
+			}
+		}
+		if f.stale {
+			if err := c.write(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// origin returns what the files say of a partition.
+func (c *checkpoints) origin(topic string, partition int32) logOrigin {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := partitionKey{topic, partition}
+	return logOrigin{recoveryPoint: c.files[recoveryPoints].offsets[k], logStart: c.files[logStarts].offsets[k]}
+}
+
+// saveLogStart makes the log start offset of a partition durable. live is asked under the lock, so that a log whose
+// topic is being deleted leaves no line behind.
+func (c *checkpoints) saveLogStart(topic string, partition int32, offset int64, live func() bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !live() {
+		return ErrLogDeleted
+	}
+	f := &c.files[logStarts]
+	f.set(partitionKey{topic, partition}, offset)
+	return c.write(f)
+}
+
+// save takes over the offsets of a log; they reach the disk with the next write. live as in saveLogStart.
+func (c *checkpoints) save(topic string, partition int32, recoveryPoint, logStart, highWatermark int64, live func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !live() {
+		return
+	}
+	k := partitionKey{topic, partition}
+	c.files[recoveryPoints].set(k, recoveryPoint)
+	c.files[highWatermarks].set(k, highWatermark)
+	if _, ok := c.files[logStarts].offsets[k]; ok || logStart > 0 {
+		c.files[logStarts].set(k, logStart)
+	}
+}
+
+func (f *checkpointFile) set(k partitionKey, offset int64) {
+	if old, ok := f.offsets[k]; !ok || old != offset {
+		f.offsets[k] = offset
+		f.changed = true
+	}
+}
+
+// flush writes the files that have changed.
+func (c *checkpoints) flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.files {
+		if f := &c.files[i]; f.stale || f.changed {
+			if err := c.write(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// write replaces a file; mu is held.
+func (c *checkpoints) write(f *checkpointFile) error {
+	lines := make([]PartitionOffset, 0, len(f.offsets))
+	for k, offset := range f.offsets {
+		lines = append(lines, PartitionOffset{Topic: k.topic, Partition: k.partition, Offset: offset})
+	}
+	slices.SortFunc(lines, func(a, b PartitionOffset) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	if err := writeOffsetCheckpoint(c.fs, filepath.Join(c.dir, f.name), lines); err != nil {
+		return err
+	}
+	f.stale, f.changed = false, false
+	return nil
+}
