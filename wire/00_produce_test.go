@@ -1,0 +1,434 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
+)
+
+// checkRefused checks a batch that was not taken: the code, no offsets, and nothing appended.
+func checkRefused(t *testing.T, b *broker, topic string, got kmsg.ProduceResponseTopicPartition, code int16) {
+	t.Helper()
+	if got.ErrorCode != code || got.BaseOffset != -1 || got.LogAppendTime != -1 {
+		t.Errorf("got error %d, base offset %d, append time %d; want %d, -1, -1", got.ErrorCode, got.BaseOffset, got.LogAppendTime, code)
+	}
+	if end := b.offsets(topic, got.Partition).End; end != 0 {
+		t.Errorf("log ends at %d, want 0", end)
+	}
+}
+
+// setCRC makes the CRC of a batch right after a test has changed it.
+func setCRC(batch []byte) []byte {
+	binary.BigEndian.PutUint32(batch[record.CRCPos:], record.CRC32C(batch[record.AttributesPos:]))
+	return batch
+}
+
+func TestProduceFieldCases(t *testing.T) {
+	atVersions(t, "PROD-01", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		req := b.produceRequest(v, "t", produced{0, b.batch("x")})
+		req.Acks = 0
+		if resp, err := b.dispatch(req); resp != nil || err != nil {
+			t.Errorf("acks=0: got response %v, error %v; want none", resp, err)
+		}
+		if end := b.offsets("t", 0).End; end != 1 {
+			t.Errorf("log ends at %d, want 1", end)
+		}
+		// An error can only be told by the end of the connection.
+		req = b.produceRequest(v, "t", produced{7, b.batch("x")})
+		req.Acks = 0
+		if resp, err := b.dispatch(req); resp != nil || err == nil {
+			t.Errorf("acks=0 to a missing partition: got response %v, error %v; want an error only", resp, err)
+		}
+	})
+	atVersions(t, "PROD-03", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		req := b.produceRequest(v, "t", produced{0, b.batch("x")})
+		req.Acks = 2
+		p := ask[*kmsg.ProduceResponse](b, req).Topics[0].Partitions[0]
+		checkRefused(t, b, "t", p, 21)
+		if p.LogStartOffset != -1 {
+			t.Errorf("log start offset %d, want -1", p.LogStartOffset)
+		}
+	})
+	atVersions(t, "PROD-04", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1, "max.message.bytes", "10000")
+		random := make([]byte, 20_000)
+		for i := range random {
+			random[i] = byte(rand.Uint32())
+		}
+		p := b.produce(v, "t", 0, b.batch(string(random)))
+		checkRefused(t, b, "t", p, 10)
+		if p.LogStartOffset != -1 {
+			t.Errorf("log start offset %d, want -1", p.LogStartOffset)
+		}
+		zeros := newBatch(record.BuilderOptions{Codec: record.Gzip}, b.nowMs(), strings.Repeat("\x00", 200_000))
+		if p := b.produce(v, "t", 0, zeros); p.ErrorCode != 0 || p.BaseOffset != 0 {
+			t.Errorf("%d compressed bytes: got error %d, base offset %d; want 0, 0", len(zeros), p.ErrorCode, p.BaseOffset)
+		}
+	})
+	atVersions(t, "PROD-05", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1, "max.message.bytes", "10000", "compression.type", "uncompressed")
+		zeros := newBatch(record.BuilderOptions{Codec: record.Gzip}, b.nowMs(), strings.Repeat("\x00", 200_000))
+		checkRefused(t, b, "t", b.produce(v, "t", 0, zeros), 10)
+	})
+	atVersions(t, "PROD-06", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 2)
+		bad := b.batch("x")
+		bad[record.CRCPos] ^= 1
+		resp := ask[*kmsg.ProduceResponse](b, b.produceRequest(v, "t", produced{0, bad}, produced{1, b.batch("y")}))
+		checkRefused(t, b, "t", resp.Topics[0].Partitions[0], 2)
+		if p := resp.Topics[0].Partitions[1]; p.ErrorCode != 0 || p.BaseOffset != 0 {
+			t.Errorf("the other partition: got error %d, base offset %d; want 0, 0", p.ErrorCode, p.BaseOffset)
+		}
+	})
+	atVersions(t, "PROD-08", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		checkRefused(t, b, "t", b.produce(v, "t", 0, append(b.batch("x"), b.batch("y")...)), 87)
+	})
+	atVersions(t, "PROD-09", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		checkRefused(t, b, "t", b.produce(v, "t", 0, []byte{}), 87)
+		checkRefused(t, b, "t", b.produce(v, "t", 0, nil), 87)
+	})
+	for _, c := range []struct{ version, code int16 }{{3, 76}, {6, 76}, {7, 0}, {13, 0}} {
+		t.Run("PROD-10", func(t *testing.T) {
+			b := newBroker(t, nil)
+			b.topic("t", 1)
+			p := b.produce(c.version, "t", 0, newBatch(record.BuilderOptions{Codec: record.Zstd}, b.nowMs(), "x"))
+			if p.ErrorCode != c.code {
+				t.Errorf("zstd in version %d: got error %d, want %d", c.version, p.ErrorCode, c.code)
+			}
+		})
+	}
+	atVersions(t, "PROD-12", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		for _, c := range []struct {
+			what                   string
+			records                int
+			lastOffsetDelta, count uint32
+		}{
+			{"count 2, last offset delta 5", 2, 5, 2},
+			{"count 0", 1, 0, 0},
+			{"count 3, 2 records", 2, 2, 3},
+			{"count 1, 2 records", 2, 0, 1},
+		} {
+			batch := b.batch(make([]string, c.records)...)
+			binary.BigEndian.PutUint32(batch[record.LastOffsetDeltaPos:], c.lastOffsetDelta)
+			binary.BigEndian.PutUint32(batch[record.CountPos:], c.count)
+			p := b.produce(v, "t", 0, setCRC(batch))
+			t.Log(c.what)
+			checkRefused(t, b, "t", p, 87)
+		}
+	})
+	atVersions(t, "PROD-14", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1, "cleanup.policy", "compact")
+		build := record.NewBuilder(record.BuilderOptions{LeaderEpoch: -1})
+		for i := range 3 {
+			r := record.Record{Timestamp: b.nowMs(), Key: []byte{}, Value: []byte("v")} // an empty key is a key
+			if i == 1 {
+				r.Key = nil
+			}
+			build.Append(r)
+		}
+		p := b.produce(v, "t", 0, build.Bytes())
+		checkRefused(t, b, "t", p, 87)
+		if v < 8 {
+			return
+		}
+		if len(p.ErrorRecords) != 1 || p.ErrorRecords[0].RelativeOffset != 1 || p.ErrorRecords[0].ErrorMessage == nil || p.ErrorMessage == nil {
+			t.Errorf("got record errors %+v, message %v; want one at index 1 and texts", p.ErrorRecords, p.ErrorMessage)
+		}
+	})
+	atVersions(t, "PROD-16", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		future := func() []byte {
+			return newBatch(record.BuilderOptions{}, b.nowMs()+2*time.Hour.Milliseconds(), "x")
+		}
+		p := b.produce(v, "t", 0, future())
+		checkRefused(t, b, "t", p, 32)
+		if v >= 8 && len(p.ErrorRecords) != 1 {
+			t.Errorf("got record errors %+v, want one", p.ErrorRecords)
+		}
+		b.topic("after", 1, "message.timestamp.after.max.ms", "9223372036854775807")
+		if p := b.produce(v, "after", 0, future()); p.ErrorCode != 0 {
+			t.Errorf("without a limit: got error %d, want 0", p.ErrorCode)
+		}
+		b.topic("before", 1, "message.timestamp.before.max.ms", "1000")
+		checkRefused(t, b, "before", b.produce(v, "before", 0, newBatch(record.BuilderOptions{}, b.nowMs()-1001, "x")), 32)
+		b.topic("append", 1, "message.timestamp.type", "LogAppendTime")
+		if p := b.produce(v, "append", 0, future()); p.ErrorCode != 0 {
+			t.Errorf("with LogAppendTime: got error %d, want 0", p.ErrorCode)
+		}
+	})
+	atVersions(t, "PROD-17", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1, "message.timestamp.type", "LogAppendTime")
+		b.topic("create", 1)
+		old := newBatch(record.BuilderOptions{}, 1000, "x")
+		p := b.produce(v, "t", 0, old)
+		if p.ErrorCode != 0 || p.LogAppendTime != b.nowMs() {
+			t.Errorf("got error %d, append time %d; want 0, %d", p.ErrorCode, p.LogAppendTime, b.nowMs())
+		}
+		stored := b.batches(b.fetchOne(b.fetchRequest(12, asked{"t", 0, 0})).RecordBatches)[0]
+		if !stored.LogAppendTime() || stored.MaxTimestamp() != b.nowMs() {
+			t.Errorf("stored attributes %#x, max timestamp %d; want bit 3 and %d", stored.Attributes(), stored.MaxTimestamp(), b.nowMs())
+		}
+		p = b.produce(v, "create", 0, newBatch(record.BuilderOptions{}, 1000, "x"))
+		if p.ErrorCode != 0 || p.LogAppendTime != -1 {
+			t.Errorf("CreateTime: got error %d, append time %d; want 0, -1", p.ErrorCode, p.LogAppendTime)
+		}
+		stored = b.batches(b.fetchOne(b.fetchRequest(12, asked{"create", 0, 0})).RecordBatches)[0]
+		if stored.LogAppendTime() || stored.MaxTimestamp() != 1000 {
+			t.Errorf("CreateTime: stored attributes %#x, max timestamp %d; want no bit 3 and 1000", stored.Attributes(), stored.MaxTimestamp())
+		}
+	})
+	atVersions(t, "PROD-19", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		for _, epoch := range []int32{-1, 0, 99} {
+			batch := b.batch("x")
+			record.Batch(batch).SetLeaderEpoch(epoch)
+			if p := b.produce(v, "t", 0, batch); p.ErrorCode != 0 {
+				t.Errorf("leader epoch %d: got error %d, want 0", epoch, p.ErrorCode)
+			}
+		}
+		for _, stored := range b.batches(b.fetchOne(b.fetchRequest(12, asked{"t", 0, 0})).RecordBatches) {
+			if got, want := stored.LeaderEpoch(), b.log("t", 0).LeaderEpoch(); got != want {
+				t.Errorf("stored leader epoch %d, want %d", got, want)
+			}
+		}
+	})
+	atVersions(t, "PROD-20", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		send := func(seq int32) kmsg.ProduceResponseTopicPartition {
+			o := record.BuilderOptions{HasProducer: true, ProducerID: 5, BaseSequence: seq}
+			return b.produce(v, "t", 0, newBatch(o, b.nowMs(), "x"))
+		}
+		for seq := range int32(6) {
+			if p := send(seq); p.ErrorCode != 0 || p.BaseOffset != int64(seq) {
+				t.Fatalf("sequence %d: got error %d, base offset %d", seq, p.ErrorCode, p.BaseOffset)
+			}
+		}
+		if p := send(2); p.ErrorCode != 0 || p.BaseOffset != 2 {
+			t.Errorf("third again: got error %d, base offset %d; want 0, 2", p.ErrorCode, p.BaseOffset)
+		}
+		if p := send(0); p.ErrorCode != 45 || p.BaseOffset != -1 {
+			t.Errorf("first again: got error %d, base offset %d; want 45, -1", p.ErrorCode, p.BaseOffset)
+		}
+		if end := b.offsets("t", 0).End; end != 6 {
+			t.Errorf("log ends at %d, want 6", end)
+		}
+	})
+	atVersions(t, "PROD-23", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		for _, c := range []struct {
+			epoch int16
+			seq   int32
+			code  int16
+		}{{1, 0, 0}, {0, 1, 47}, {2, 5, 45}, {2, 0, 0}} {
+			o := record.BuilderOptions{HasProducer: true, ProducerID: 5, ProducerEpoch: c.epoch, BaseSequence: c.seq}
+			p := b.produce(v, "t", 0, newBatch(o, b.nowMs(), "x"))
+			if p.ErrorCode != c.code {
+				t.Errorf("epoch %d sequence %d: got error %d, want %d", c.epoch, c.seq, p.ErrorCode, c.code)
+			}
+			if v >= 5 && p.LogStartOffset != 0 {
+				t.Errorf("epoch %d sequence %d: log start offset %d, want 0", c.epoch, c.seq, p.LogStartOffset)
+			}
+		}
+	})
+	atVersions(t, "PROD-24", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		o := record.BuilderOptions{HasProducer: true, ProducerID: 5, BaseSequence: -1}
+		checkRefused(t, b, "t", b.produce(v, "t", 0, newBatch(o, b.nowMs(), "x")), 87)
+	})
+	atVersions(t, "PROD-26", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 2)
+		bad := b.batch("x")
+		bad[record.CRCPos] ^= 1
+		resp := ask[*kmsg.ProduceResponse](b, b.produceRequest(v, "t", produced{0, b.batch("x")}, produced{9, b.batch("x")}, produced{1, bad}))
+		got := map[int32]int16{}
+		for _, p := range resp.Topics[0].Partitions {
+			if _, twice := got[p.Partition]; twice {
+				t.Errorf("partition %d is answered twice", p.Partition)
+			}
+			got[p.Partition] = p.ErrorCode
+		}
+		if len(resp.Topics) != 1 || len(got) != 3 || got[0] != 0 || got[9] != 3 || got[1] != 2 {
+			t.Errorf("got errors by partition %v, want 0:0 9:3 1:2", got)
+		}
+	})
+	t.Run("PROD-27/v13", func(t *testing.T) {
+		b := newBroker(t, nil)
+		old := b.topic("t", 1)
+		req := b.produceRequest(13, "t", produced{0, b.batch("x")})
+		if err := b.store.DeleteTopic(old.ID()); err != nil {
+			t.Fatal(err)
+		}
+		b.topic("t", 1)
+		p := ask[*kmsg.ProduceResponse](b, req).Topics[0].Partitions[0]
+		checkRefused(t, b, "t", p, 100)
+	})
+	atVersions(t, "PROD-28", 0, 7, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 1)
+		offset := int64(0)
+		for codec := record.None; codec <= record.Zstd; codec++ {
+			sent := newBatch(record.BuilderOptions{Codec: codec}, b.nowMs(), strings.Repeat("value ", 100), "other")
+			if p := b.produce(v, "t", 0, bytes.Clone(sent)); p.ErrorCode != 0 || p.BaseOffset != offset {
+				t.Fatalf("%v: got error %d, base offset %d; want 0, %d", codec, p.ErrorCode, p.BaseOffset, offset)
+			}
+			stored := b.batches(b.fetchOne(b.fetchRequest(12, asked{"t", 0, offset})).RecordBatches)[0]
+			if got, want := stored[record.MagicPos:], sent[record.MagicPos:]; !bytes.Equal(got, want) {
+				t.Errorf("%v: stored bytes from the magic on differ:\n got %x\nwant %x", codec, got, want)
+			}
+			offset += 2
+		}
+	})
+}
+
+func TestProduceRefusesWholeRequest(t *testing.T) {
+	atVersions(t, "transactional", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 2)
+		o := record.BuilderOptions{HasProducer: true, ProducerID: 5, Transactional: true}
+		req := b.produceRequest(v, "t", produced{0, b.batch("x")}, produced{1, newBatch(o, b.nowMs(), "x")})
+		id := "tx"
+		for _, req.TransactionID = range []*string{nil, &id} {
+			for _, p := range ask[*kmsg.ProduceResponse](b, req).Topics[0].Partitions {
+				checkRefused(t, b, "t", p, 53)
+			}
+		}
+	})
+	atVersions(t, "no batch at all", 0, 3, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		b.topic("t", 2)
+		odd := b.batch("x")
+		odd[record.MagicPos] = 7
+		for _, p := range ask[*kmsg.ProduceResponse](b, b.produceRequest(v, "t", produced{0, b.batch("x")}, produced{1, odd})).Topics[0].Partitions {
+			checkRefused(t, b, "t", p, 2)
+		}
+	})
+}
+
+func TestProduceChecksRecordSet(t *testing.T) {
+	b := newBroker(t, nil)
+	good := b.batch("x")
+	with := func(f func(batch []byte)) []byte {
+		batch := bytes.Clone(good)
+		f(batch)
+		return batch
+	}
+	short := with(func(b []byte) { binary.BigEndian.PutUint32(b[record.LengthPos:], 30) })[:42]
+	for _, c := range []struct {
+		what    string
+		records []byte
+		code    int16
+	}{
+		{"one batch", good, 0},
+		{"some bytes behind it", append(bytes.Clone(good), 1, 2, 3), 0},
+		{"part of a second batch behind it", append(bytes.Clone(good), good[:40]...), 0},
+		{"nonsense behind it", append(bytes.Clone(good), make([]byte, 20)...), 2},
+		{"cut off", good[:len(good)-1], 87},
+		{"only a length", good[:12], 87},
+		{"magic 1", with(func(b []byte) { b[record.MagicPos] = 1 }), 87},
+		{"base offset 1", with(func(b []byte) { record.Batch(b).SetBaseOffset(1) }), 87},
+		{"negative base offset", with(func(b []byte) { record.Batch(b).SetBaseOffset(-1) }), 87},
+		{"smaller than a header", short, 2},
+		{"unknown codec", setCRC(with(func(b []byte) { b[record.AttributesPos+1] = 6 })), -1},
+		{"control batch", setCRC(with(func(b []byte) { b[record.AttributesPos+1] = 0x20 })), 87},
+	} {
+		b.topic(strings.ReplaceAll(c.what, " ", "-"), 1)
+		if p := b.produce(13, strings.ReplaceAll(c.what, " ", "-"), 0, c.records); p.ErrorCode != c.code {
+			t.Errorf("%s: got error %d, want %d", c.what, p.ErrorCode, c.code)
+		}
+	}
+}
+
+func TestProduceTakesLastMentionOfPartition(t *testing.T) {
+	b := newBroker(t, nil)
+	b.topic("t", 1)
+	resp := ask[*kmsg.ProduceResponse](b, b.produceRequest(12, "t", produced{0, b.batch("first")}, produced{0, b.batch("second", "third")}))
+	if p := resp.Topics[0].Partitions; len(p) != 1 || p[0].ErrorCode != 0 || p[0].BaseOffset != 0 {
+		t.Errorf("got answers %+v, want one without an error", p)
+	}
+	if end := b.offsets("t", 0).End; end != 2 {
+		t.Errorf("log ends at %d, want 2", end)
+	}
+}
+
+func TestProduceToInternalTopic(t *testing.T) {
+	b := newBroker(t, nil)
+	b.topic("__consumer_offsets", 1)
+	checkRefused(t, b, "__consumer_offsets", b.produce(13, "__consumer_offsets", 0, b.batch("x")), 17)
+	b.r.clientID = "__admin_client"
+	if p := b.produce(13, "__consumer_offsets", 0, b.batch("x")); p.ErrorCode != 0 {
+		t.Errorf("admin client: got error %d, want 0", p.ErrorCode)
+	}
+}
+
+func TestInitProducerIDFieldCases(t *testing.T) {
+	atVersions(t, "TXN-03", 22, 0, func(t *testing.T, v int16) {
+		b := newBroker(t, nil)
+		id, empty := "tx", ""
+		for _, c := range []struct {
+			what    string
+			id      *string
+			timeout int32
+			code    int16
+		}{
+			{"empty id", &empty, 60_000, 42},
+			{"timeout above the maximum", &id, 900_001, 50},
+			{"timeout 0", &id, 0, 50},
+			{"good", &id, 60_000, 53},
+		} {
+			req := kmsg.NewPtrInitProducerIDRequest()
+			req.Version, req.TransactionalID, req.TransactionTimeoutMillis = v, c.id, c.timeout
+			resp := ask[*kmsg.InitProducerIDResponse](b, req)
+			if resp.ErrorCode != c.code || resp.ProducerID != -1 || resp.ProducerEpoch != -1 {
+				t.Errorf("%s: got error %d, id %d, epoch %d; want %d, -1, -1", c.what, resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch, c.code)
+			}
+		}
+		last := int64(-1)
+		for range 3 {
+			req := kmsg.NewPtrInitProducerIDRequest()
+			req.Version = v
+			resp := ask[*kmsg.InitProducerIDResponse](b, req)
+			if resp.ErrorCode != 0 || resp.ProducerID <= last || resp.ProducerEpoch != 0 {
+				t.Errorf("got error %d, id %d, epoch %d; want 0, above %d, 0", resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch, last)
+			}
+			last = resp.ProducerID
+		}
+		if v >= 3 {
+			req := kmsg.NewPtrInitProducerIDRequest()
+			req.Version, req.ProducerID, req.ProducerEpoch = v, 4, -1
+			if resp := ask[*kmsg.InitProducerIDResponse](b, req); resp.ErrorCode != 42 {
+				t.Errorf("id without an epoch: got error %d, want 42", resp.ErrorCode)
+			}
+		}
+	})
+}
+
+var _ = storage.ErrStorage

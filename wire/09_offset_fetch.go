@@ -1,0 +1,183 @@
+package wire
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/storage"
+)
+
+// OffsetFetch (key 9), versions 1 to 10.
+//
+// v2 added the top-level error and null topics for all. v5 added the leader epoch.
+// v6 is flexible. v7 added require_stable. v8 asks for several groups. v9 added
+// member id and epoch. v10 names topics by id.
+//
+// Deliberately not done yet: the member checks of v9, since no group has members.
+//
+// Kafka: KafkaApis.handleOffsetFetchRequest, OffsetMetadataManager.fetchOffsets.
+
+func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, error) {
+	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	if r.version >= 8 {
+		resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(req.Groups))
+		for i := range req.Groups {
+			resp.Groups[i] = s.fetchGroupOffsets(r, &req.Groups[i], req.RequireStable)
+		}
+		return resp, nil
+	}
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group = req.Group
+	if req.Topics != nil {
+		group.Topics = make([]kmsg.OffsetFetchRequestGroupTopic, len(req.Topics))
+		for i, rt := range req.Topics {
+			group.Topics[i] = kmsg.NewOffsetFetchRequestGroupTopic()
+			group.Topics[i].Topic, group.Topics[i].Partitions = rt.Topic, rt.Partitions
+		}
+	}
+	answer := s.fetchGroupOffsets(r, &group, req.RequireStable)
+	resp.ErrorCode = answer.ErrorCode
+	for _, gt := range answer.Topics {
+		at := kmsg.NewOffsetFetchResponseTopic()
+		at.Topic = gt.Topic
+		for _, gp := range gt.Partitions {
+			ap := kmsg.NewOffsetFetchResponseTopicPartition()
+			ap.Partition, ap.Offset, ap.LeaderEpoch, ap.Metadata, ap.ErrorCode = gp.Partition, gp.Offset, gp.LeaderEpoch, gp.Metadata, gp.ErrorCode
+			at.Partitions = append(at.Partitions, ap)
+		}
+		resp.Topics = append(resp.Topics, at)
+	}
+	if r.version < 2 && answer.ErrorCode != 0 {
+		resp.Topics = failedOffsetTopics(req, answer.ErrorCode) // v1 has no other place for it
+	}
+	return resp, nil
+}
+
+// fetchGroupOffsets answers for one group. Topics keep the order of the request;
+// without topics all of the group's are answered.
+func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup, requireStable bool) kmsg.OffsetFetchResponseGroup {
+	answer := kmsg.NewOffsetFetchResponseGroup()
+	answer.Group = req.Group
+	if !s.authorize(r, opDescribe, resourceGroup, req.Group) {
+		answer.ErrorCode = kerr.GroupAuthorizationFailed.Code
+		return answer
+	}
+	if req.Topics == nil {
+		fetched, err := s.groups.FetchOffsets(req.Group, nil)
+		if err != nil {
+			answer.ErrorCode = errorCode(err)
+			return answer
+		}
+		answer.Topics = s.allOffsets(r, fetched, requireStable)
+		return answer
+	}
+	answer.Topics = make([]kmsg.OffsetFetchResponseGroupTopic, len(req.Topics))
+	for i := range req.Topics {
+		rt, at := &req.Topics[i], &answer.Topics[i]
+		*at = kmsg.NewOffsetFetchResponseGroupTopic()
+		at.Topic, at.TopicID = rt.Topic, rt.TopicID
+		name, code := s.fetchedTopic(r, rt)
+		if code != 0 {
+			for _, p := range rt.Partitions {
+				at.Partitions = append(at.Partitions, noOffset(p, code))
+			}
+			continue
+		}
+		queries := make([]groups.OffsetQuery, len(rt.Partitions))
+		for j, p := range rt.Partitions {
+			queries[j] = groups.OffsetQuery{Topic: name, TopicID: storage.TopicID(rt.TopicID), Partition: p}
+		}
+		fetched, err := s.groups.FetchOffsets(req.Group, queries)
+		if err != nil {
+			answer.ErrorCode, answer.Topics = errorCode(err), nil
+			return answer
+		}
+		for _, f := range fetched {
+			at.Partitions = append(at.Partitions, fetchedOffset(f, requireStable))
+		}
+	}
+	return answer
+}
+
+// fetchedTopic resolves the name of a topic that is asked for; the code is not 0
+// when it may not be. A name need not exist.
+func (s *Server) fetchedTopic(r *request, rt *kmsg.OffsetFetchRequestGroupTopic) (string, int16) {
+	name := rt.Topic
+	if r.version >= 10 {
+		t, ok := s.store.TopicByID(storage.TopicID(rt.TopicID))
+		if !ok {
+			return "", kerr.UnknownTopicID.Code
+		}
+		name = t.Name()
+	}
+	if !s.authorize(r, opDescribe, resourceTopic, name) {
+		return "", kerr.TopicAuthorizationFailed.Code
+	}
+	return name, 0
+}
+
+// allOffsets groups what was fetched by topic. Topics that the caller may not see
+// are left out, and from version 10 on those that have no id any more.
+func (s *Server) allOffsets(r *request, fetched []groups.FetchedOffset, requireStable bool) []kmsg.OffsetFetchResponseGroupTopic {
+	out := []kmsg.OffsetFetchResponseGroupTopic{}
+	for i := 0; i < len(fetched); {
+		name := fetched[i].Topic
+		at := kmsg.NewOffsetFetchResponseGroupTopic()
+		at.Topic = name
+		for ; i < len(fetched) && fetched[i].Topic == name; i++ {
+			at.Partitions = append(at.Partitions, fetchedOffset(fetched[i], requireStable))
+		}
+		if !s.authorize(r, opDescribe, resourceTopic, name) {
+			continue
+		}
+		if r.version >= 10 {
+			t, ok := s.store.Topic(name)
+			if !ok {
+				continue
+			}
+			at.TopicID = t.ID()
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+// fetchedOffset is the answer for one partition.
+func fetchedOffset(f groups.FetchedOffset, requireStable bool) kmsg.OffsetFetchResponseGroupTopicPartition {
+	if f.Unstable && requireStable {
+		return noOffset(f.Partition, kerr.UnstableOffsetCommit.Code)
+	}
+	if !f.Found {
+		return noOffset(f.Partition, 0)
+	}
+	p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = f.Partition, f.Offset.Offset, f.Offset.LeaderEpoch, &f.Offset.Metadata
+	return p
+}
+
+// noOffset is what stands for a partition without a committed offset, or with an
+// error.
+func noOffset(partition int32, code int16) kmsg.OffsetFetchResponseGroupTopicPartition {
+	p := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+	none := ""
+	p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode = partition, -1, -1, &none, code
+	return p
+}
+
+// failedOffsetTopics answers every partition asked for with one code.
+func failedOffsetTopics(req *kmsg.OffsetFetchRequest, code int16) []kmsg.OffsetFetchResponseTopic {
+	var out []kmsg.OffsetFetchResponseTopic
+	for _, rt := range req.Topics {
+		at := kmsg.NewOffsetFetchResponseTopic()
+		at.Topic = rt.Topic
+		for _, p := range rt.Partitions {
+			g := noOffset(p, code)
+			ap := kmsg.NewOffsetFetchResponseTopicPartition()
+			ap.Partition, ap.Offset, ap.LeaderEpoch, ap.Metadata, ap.ErrorCode = g.Partition, g.Offset, g.LeaderEpoch, g.Metadata, g.ErrorCode
+			at.Partitions = append(at.Partitions, ap)
+		}
+		out = append(out, at)
+	}
+	return out
+}

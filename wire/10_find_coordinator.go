@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/groups"
+)
+
+// FindCoordinator, version 0 to 6.
+//
+//	1  key type, throttle time, error message
+//	3  flexible
+//	4  several keys
+//	5  (clients know TRANSACTION_ABORTABLE)
+//	6  share groups
+//
+// There is one broker, so that it is the coordinator of everything. Differs from Kafka: __consumer_offsets is made
+// before the answer, and not after a first one of COORDINATOR_NOT_AVAILABLE. The coordinator of a transactional id is
+// named so that the client's next request, InitProducerId, can say that there are no transactions yet; no topic is made
+// for it. Share coordinator keys, which only brokers look up, are refused.
+//
+// Kafka: KafkaApis.getCoordinator.
+func (s *Server) findCoordinator(r *request, req *kmsg.FindCoordinatorRequest) (*kmsg.FindCoordinatorResponse, error) {
+	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+	if req.Version < 4 {
+		err := s.checkCoordinator(r, req.Version, req.CoordinatorType, req.CoordinatorKey)
+		resp.NodeID, resp.Host, resp.Port = s.coordinator(r, err)
+		resp.ErrorCode, resp.ErrorMessage = errorCode(err), errorMessage(err)
+		if err == nil {
+			resp.ErrorMessage = kmsg.StringPtr("NONE")
+		}
+		return resp, nil
+	}
+	for _, key := range req.CoordinatorKeys {
+		err := s.checkCoordinator(r, req.Version, req.CoordinatorType, key)
+		c := kmsg.NewFindCoordinatorResponseCoordinator()
+		c.Key, c.ErrorCode, c.ErrorMessage = key, errorCode(err), kmsg.StringPtr("")
+		c.NodeID, c.Host, c.Port = s.coordinator(r, err)
+		resp.Coordinators = append(resp.Coordinators, c)
+	}
+	return resp, nil
+}
+
+// What a coordinator coordinates. Kafka: FindCoordinatorRequest.CoordinatorType.
+const (
+	coordinatorOfGroup       = 0
+	coordinatorOfTransaction = 1
+	coordinatorOfShare       = 2
+)
+
+// checkCoordinator says why there is no coordinator for key, nil when there is.
+func (s *Server) checkCoordinator(r *request, version int16, kind int8, key string) error {
+	switch kind {
+	case coordinatorOfGroup:
+		if !s.authorize(r, opDescribe, resourceGroup, key) {
+			return kerr.GroupAuthorizationFailed
+		}
+		if _, err := s.groups.EnsureTopic(); err != nil {
+			return groups.ErrNotAvailable
+		}
+		// A coordinator that is loading is named all the same; its own answers say so.
+		if _, err := s.groups.FetchOffsets(key, []groups.OffsetQuery{}); errors.Is(err, groups.ErrNotAvailable) {
+			return err
+		}
+		return nil
+	case coordinatorOfTransaction:
+		if !s.authorize(r, opDescribe, resourceTransactionalID, key) {
+			return kerr.TransactionalIDAuthorizationFailed
+		}
+		return nil
+	case coordinatorOfShare:
+		if version >= 6 && !s.authorize(r, opClusterAction, resourceCluster, clusterResource) {
+			return kerr.ClusterAuthorizationFailed
+		}
+		return kerr.InvalidRequest
+	}
+	return kerr.UnknownServerError // Kafka: CoordinatorType.forId throws
+}
+
+// coordinator returns the node to name: this one, or none when there is an error.
+func (s *Server) coordinator(r *request, err error) (id int32, host string, port int32) {
+	if err != nil {
+		return -1, "", -1
+	}
+	return s.store.NodeID(), r.listener.AdvertisedHost, r.listener.AdvertisedPort
+}

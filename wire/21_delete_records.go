@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// DeleteRecords, key 21, versions 0 to 2.
+//
+//	v2 flexible
+//
+// Kafka: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecordsOnLocalLog, Partition.deleteRecordsOnLeader.
+//
+// The timeout is not used: there is no other replica to wait for. Differs from Kafka: the new log start is on the disk
+// before the answer, where Kafka writes it within a minute.
+
+// offsetHighWatermark in a request stands for the high watermark.
+const offsetHighWatermark = -1
+
+// deleteRecords answers a DeleteRecords request: it moves the start of each partition.
+func (s *Server) deleteRecords(r *request, req *kmsg.DeleteRecordsRequest) (*kmsg.DeleteRecordsResponse, error) {
+	resp := &kmsg.DeleteRecordsResponse{Version: req.Version, Topics: make([]kmsg.DeleteRecordsResponseTopic, len(req.Topics))}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		out := &resp.Topics[i]
+		out.Topic = t.Topic
+		out.Partitions = make([]kmsg.DeleteRecordsResponseTopicPartition, len(t.Partitions))
+		allowed := s.authorize(r, opDelete, resourceTopic, t.Topic)
+		for j := range t.Partitions {
+			answer := &out.Partitions[j]
+			answer.Partition, answer.LowWatermark = t.Partitions[j].Partition, -1
+			if !allowed {
+				answer.ErrorCode = kerr.TopicAuthorizationFailed.Code
+				continue
+			}
+			low, err := s.deleteBefore(t.Topic, t.Partitions[j].Partition, t.Partitions[j].Offset)
+			if err != nil {
+				answer.ErrorCode = errorCode(err)
+				continue
+			}
+			answer.LowWatermark = low
+		}
+	}
+	return resp, nil
+}
+
+// deleteBefore moves the start of one partition to offset and returns where it is then.
+func (s *Server) deleteBefore(name string, partition int32, offset int64) (int64, error) {
+	topic, ok := s.store.Topic(name)
+	if !ok {
+		return -1, kerr.UnknownTopicOrPartition
+	}
+	log, ok := topic.Partition(partition)
+	if !ok {
+		return -1, kerr.UnknownTopicOrPartition
+	}
+	if storage.IsInternalTopic(name) {
+		return -1, kerr.InvalidTopicException
+	}
+	o, err := log.Offsets()
+	if err != nil {
+		return -1, err
+	}
+	if c := topic.Config(); c.Compact && !c.Delete {
+		return -1, kerr.PolicyViolation
+	}
+	if offset == offsetHighWatermark {
+		offset = o.HighWatermark
+	}
+	if offset < 0 {
+		return -1, kerr.OffsetOutOfRange
+	}
+	return log.DeleteBefore(offset)
+}

@@ -1,0 +1,236 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// dynamicClass says whether and where a broker config may be changed while the
+// broker runs. Kafka: DynamicBrokerConfig.
+type dynamicClass int8
+
+const (
+	readOnly    dynamicClass = iota // server.properties only
+	clusterWide                     // settable for all brokers at once, or for one
+	perBroker                       // settable for one broker only
+)
+
+// brokerDef is one row of the broker config table.
+type brokerDef struct {
+	storage.ConfigDef
+	dynamic dynamicClass
+	effect  effect
+}
+
+// effect says whether a config does anything here.
+type effect int8
+
+const (
+	honoured effect = iota // it does what it does in Kafka
+	inert                  // accepted and reported
+)
+
+// BrokerConfig holds the broker's configuration by Kafka's names: what was set at
+// start (file, environment, flags), over the defaults of the table, under what
+// was set while running. Reads take no lock. It is safe for concurrent use.
+type BrokerConfig struct {
+	static map[string]string // set at start; never written afterwards
+
+	// dynamicAll and dynamicOne are the overrides for all brokers and for this
+	// one, replaced as a whole by SetDynamic.
+	dynamicAll atomic.Pointer[map[string]string]
+	dynamicOne atomic.Pointer[map[string]string]
+}
+
+// NewBrokerConfig checks static against the table and reports every fault at
+// once. Keys must be in the table: whoever reads a file that may hold others
+// drops them first (KnownBrokerConfig). The map is copied.
+func NewBrokerConfig(static map[string]string) (*BrokerConfig, error) {
+	c := &BrokerConfig{static: make(map[string]string, len(static))}
+	var faults []error
+	for name, value := range static {
+		d, ok := brokerConfigDef(name)
+		if !ok {
+			faults = append(faults, fmt.Errorf("broker config %q is not known%s", name, nearest(name)))
+			continue
+		}
+		if err := d.check(value); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		c.static[name] = strings.TrimSpace(value)
+	}
+	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
+	empty := map[string]string{}
+	c.dynamicAll.Store(&empty)
+	c.dynamicOne.Store(&empty)
+	return c, errors.Join(faults...)
+}
+
+// KnownBrokerConfig reports whether name is a broker config of Kafka's or of
+// ours, and names the nearest known key when it is not.
+func KnownBrokerConfig(name string) (known bool, nearestName string) {
+	if _, ok := brokerConfigDef(name); ok {
+		return true, ""
+	}
+	return false, nearestBrokerConfig(name)
+}
+
+// BrokerConfigHasEffect reports whether a known broker config does anything here.
+func BrokerConfigHasEffect(name string) bool {
+	d, ok := brokerConfigDef(name)
+	return ok && d.effect == honoured
+}
+
+// check validates one value and says what was wanted.
+func (d *brokerDef) check(value string) error {
+	if err := d.CheckValue(value); err != nil {
+		return fmt.Errorf("broker %w", err)
+	}
+	return nil
+}
+
+// lookup returns the effective value of name and whether there is one.
+func (c *BrokerConfig) lookup(name string) (string, bool) {
+	if v, ok := (*c.dynamicOne.Load())[name]; ok {
+		return v, true
+	}
+	if v, ok := (*c.dynamicAll.Load())[name]; ok {
+		return v, true
+	}
+	if v, ok := c.static[name]; ok {
+		return v, true
+	}
+	d, ok := brokerConfigDef(name)
+	if !ok {
+		panic("wire: broker config " + name + " is not in the table")
+	}
+	return d.Default, d.HasDefault
+}
+
+// String returns the effective value of name, "" when it has none.
+func (c *BrokerConfig) String(name string) string {
+	v, _ := c.lookup(name)
+	return v
+}
+
+// IsSet reports whether name was set at start or while running.
+func (c *BrokerConfig) IsSet(name string) bool {
+	if _, ok := (*c.dynamicOne.Load())[name]; ok {
+		return true
+	}
+	if _, ok := (*c.dynamicAll.Load())[name]; ok {
+		return true
+	}
+	_, ok := c.static[name]
+	return ok
+}
+
+// Int returns the effective value of a numeric config. The table's check has
+// seen the value, so that a value that is no number is our bug.
+func (c *BrokerConfig) Int(name string) int64 {
+	v := c.String(name)
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("wire: broker config %s is %q, not a number", name, v))
+	}
+	return n
+}
+
+// Bool returns the effective value of a boolean config.
+func (c *BrokerConfig) Bool(name string) bool {
+	return strings.EqualFold(c.String(name), "true")
+}
+
+// List returns the effective value of a list config without its blanks; an
+// empty value is an empty list.
+func (c *BrokerConfig) List(name string) []string {
+	var out []string
+	for _, s := range strings.Split(c.String(name), ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// SetDynamic replaces the overrides set while running: for all brokers, and for
+// this one. The maps are not copied and must not be changed afterwards.
+func (c *BrokerConfig) SetDynamic(all, one map[string]string) {
+	c.dynamicAll.Store(&all)
+	c.dynamicOne.Store(&one)
+}
+
+// TopicDefaults returns the values that broker configs give to topic configs, by
+// topic config name: for each topic config the first of its synonyms that is
+// set, converted to the topic's unit.
+func (c *BrokerConfig) TopicDefaults() (map[string]string, error) {
+	out := map[string]string{}
+	var faults []error
+	for _, d := range storage.TopicConfigs() {
+		for _, syn := range d.Synonyms {
+			if !c.IsSet(syn.Name) {
+				continue
+			}
+			v := c.String(syn.Name)
+			if syn.Convert != nil {
+				conv, err := syn.Convert(v)
+				if err != nil {
+					faults = append(faults, fmt.Errorf("broker config %s: %w", syn.Name, err))
+					break
+				}
+				v = conv
+			}
+			out[d.Name] = v
+			break
+		}
+	}
+	return out, errors.Join(faults...)
+}
+
+// nearest renders the nearest known key for an error text.
+func nearest(name string) string {
+	if n := nearestBrokerConfig(name); n != "" {
+		return fmt.Sprintf(" (nearest known: %s)", n)
+	}
+	return ""
+}
+
+// nearestBrokerConfig returns the known key with the smallest edit distance, ""
+// when none is near enough to be a slip of the finger.
+func nearestBrokerConfig(name string) string {
+	best, bestDistance := "", len(name)/3+1
+	for i := range brokerConfigs {
+		if d := editDistance(name, brokerConfigs[i].Name); d < bestDistance {
+			best, bestDistance = brokerConfigs[i].Name, d
+		}
+	}
+	return best
+}
+
+// editDistance is the Levenshtein distance of two short strings.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// honouredConfigs are the broker configs that have an effect here, sorted by name.
+// Kafka's come with Kafka 4.4's types, defaults and valid values; ours begin with
+// "gateway.".
+//
+// Kafka: AbstractKafkaConfig.CONFIG_DEF, DynamicBrokerConfig.
+var honouredConfigs = []brokerDef{
+	{storage.ConfigDef{Name: "advertised.listeners", Type: storage.ConfigList, Doc: "Addresses that clients are told to connect to, NAME://HOST:PORT for each listener; the bound address where none is given."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "auto.create.topics.enable", Type: storage.ConfigBoolean, Default: "true", HasDefault: true, Doc: "Make a topic when a client asks for its metadata and it does not exist."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "broker.id", Type: storage.ConfigInt, Default: "-1", HasDefault: true, Doc: "The older name of node.id."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "broker.rack", Type: storage.ConfigString, Doc: "Rack that the broker reports in Metadata; none by default."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "compression.gzip.level", Type: storage.ConfigInt, Default: "-1", HasDefault: true, Valid: storage.OneOrBetween(-1, 1, 9), ValidText: "[1,...,9] or -1", Doc: "Level of gzip where the broker compresses; -1 is the codec's own default."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "compression.lz4.level", Type: storage.ConfigInt, Default: "9", HasDefault: true, Valid: storage.Between(1, 17), ValidText: "[1,...,17]", Doc: "Level of lz4 where the broker compresses."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "compression.type", Type: storage.ConfigString, Default: "producer", HasDefault: true, Valid: storage.OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), ValidText: "[uncompressed, zstd, lz4, snappy, gzip, producer]", Doc: "Codec that batches are stored in; producer keeps what the producer used."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "compression.zstd.level", Type: storage.ConfigInt, Default: "3", HasDefault: true, Valid: storage.Between(-131072, 22), ValidText: "[-131072,...,22]", Doc: "Level of zstd where the broker compresses."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "connections.max.idle.ms", Type: storage.ConfigLong, Default: "600000", HasDefault: true, Doc: "Close a connection that was silent for this long."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "controller.listener.names", Type: storage.ConfigList, Doc: "Listeners that Kafka's controllers would use; they are dropped here."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "default.replication.factor", Type: storage.ConfigInt, Default: "1", HasDefault: true, Doc: "Replication factor of a topic created without one."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "delete.topic.enable", Type: storage.ConfigBoolean, Default: "true", HasDefault: true, Doc: "Allow topics to be deleted."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "fetch.max.bytes", Type: storage.ConfigInt, Default: "57671680", HasDefault: true, Valid: storage.AtLeast(1024), ValidText: "[1024,...]", Doc: "Most bytes in the answer to one Fetch; a first batch may exceed it."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "gateway.answer.memory.bytes", Type: storage.ConfigLong, Default: "268435456", HasDefault: true, Valid: storage.AtLeast(1 << 20), ValidText: "[1048576,...]", Doc: "Memory that answers on their way to clients may hold together; further ones wait."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "gateway.durability", Type: storage.ConfigString, Default: "sync", HasDefault: true, Valid: storage.OneOf("sync", "async"), ValidText: "[sync, async]", Doc: "When an append counts as durable: sync waits for the disk, async for the page cache."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "gateway.open.files", Type: storage.ConfigInt, Default: "1024", HasDefault: true, Valid: storage.AtLeast(16), ValidText: "[16,...]", Doc: "Most data files kept open at once; others are opened again when they are used."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "gateway.replication.factor", Type: storage.ConfigString, Default: "strict", HasDefault: true, Valid: storage.OneOf("strict", "clamp"), ValidText: "[strict, clamp]", Doc: "What a replication factor above one gets: strict refuses it as Kafka does, clamp accepts it and keeps one replica."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "gateway.request.memory.bytes", Type: storage.ConfigLong, Default: "268435456", HasDefault: true, Valid: storage.AtLeast(1 << 20), ValidText: "[1048576,...]", Doc: "Memory that requests under way may hold together; further ones are not read until there is room."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "gateway.sync.threads", Type: storage.ConfigInt, Default: "16", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Files synced at the same time."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "group.initial.rebalance.delay.ms", Type: storage.ConfigInt, Default: "3000", HasDefault: true, Doc: "How long an empty group waits for more members before its first rebalance."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "listener.security.protocol.map", Type: storage.ConfigString, Default: "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", HasDefault: true, Doc: "Security protocol of each listener name."}, perBroker, honoured},
+	{storage.ConfigDef{Name: "listeners", Type: storage.ConfigList, Default: "PLAINTEXT://:9092", HasDefault: true, Doc: "Addresses to serve on, NAME://HOST:PORT."}, perBroker, honoured},
+	{storage.ConfigDef{Name: "log.cleanup.policy", Type: storage.ConfigList, Default: "delete", HasDefault: true, Valid: storage.ListOf("compact", "delete"), ValidText: "[compact, delete]", Doc: "What forgets old records: delete, compact, both, or nothing."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.dir", Type: storage.ConfigList, Default: "/tmp/kafka-logs", HasDefault: true, Doc: "Data directory, when log.dirs is not set."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.dirs", Type: storage.ConfigList, Doc: "Data directory; exactly one."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.flush.interval.messages", Type: storage.ConfigLong, Default: "9223372036854775807", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Sync after so many records; of no effect where every append is synced."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.flush.interval.ms", Type: storage.ConfigLong, Doc: "Sync after so long; of no effect where every append is synced."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.flush.offset.checkpoint.interval.ms", Type: storage.ConfigInt, Default: "60000", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How often the recovery points are written down."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.flush.scheduler.interval.ms", Type: storage.ConfigLong, Default: "9223372036854775807", HasDefault: true, Doc: "Older companion of log.flush.interval.ms."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.flush.start.offset.checkpoint.interval.ms", Type: storage.ConfigInt, Default: "60000", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How often log start offsets are written down."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.index.interval.bytes", Type: storage.ConfigInt, Default: "4096", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Bytes of records between two index entries."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.index.size.max.bytes", Type: storage.ConfigInt, Default: "10485760", HasDefault: true, Valid: storage.AtLeast(4), ValidText: "[4,...]", Doc: "Largest size of an index file."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.local.retention.bytes", Type: storage.ConfigLong, Default: "-2", HasDefault: true, Valid: storage.AtLeast(-2), ValidText: "[-2,...]", Doc: "Bytes kept locally of a tiered log; there are no tiered logs here."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.local.retention.ms", Type: storage.ConfigLong, Default: "-2", HasDefault: true, Valid: storage.AtLeast(-2), ValidText: "[-2,...]", Doc: "Time kept locally of a tiered log; there are no tiered logs here."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.message.timestamp.after.max.ms", Type: storage.ConfigLong, Default: "3600000", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How far a record's timestamp may lie in the future."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.message.timestamp.before.max.ms", Type: storage.ConfigLong, Default: "9223372036854775807", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How far a record's timestamp may lie in the past."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.message.timestamp.type", Type: storage.ConfigString, Default: "CreateTime", HasDefault: true, Valid: storage.OneOf("CreateTime", "LogAppendTime"), ValidText: "[CreateTime, LogAppendTime]", Doc: "Whose time a record carries: its producer's (CreateTime) or the broker's (LogAppendTime)."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.preallocate", Type: storage.ConfigBoolean, Default: "false", HasDefault: true, Doc: "Reserve disk space for a segment when it is made."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.retention.bytes", Type: storage.ConfigLong, Default: "-1", HasDefault: true, Doc: "Bytes of a partition that retention keeps; -1 is no bound."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.retention.hours", Type: storage.ConfigInt, Default: "168", HasDefault: true, Doc: "Time that retention keeps records, in hours."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.retention.minutes", Type: storage.ConfigInt, Doc: "Time that retention keeps records, in minutes."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.retention.ms", Type: storage.ConfigLong, Doc: "Time that retention keeps records; -1 is for ever."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.roll.hours", Type: storage.ConfigInt, Default: "168", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Time after which a segment is closed, in hours."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.roll.jitter.hours", Type: storage.ConfigInt, Default: "0", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Random part taken off log.roll.hours."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "log.roll.jitter.ms", Type: storage.ConfigLong, Doc: "Random part taken off log.roll.ms."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.roll.ms", Type: storage.ConfigLong, Doc: "Time, by record timestamps, after which a segment is closed."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.segment.bytes", Type: storage.ConfigInt, Default: "1073741824", HasDefault: true, Valid: storage.AtLeast(1048576), ValidText: "[1048576,...]", Doc: "Size at which a segment is closed."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "log.segment.delete.delay.ms", Type: storage.ConfigLong, Default: "60000", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How long a deleted file stays before it is removed."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "max.connection.creation.rate", Type: storage.ConfigInt, Default: "2147483647", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Most connections accepted a second."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "max.connections", Type: storage.ConfigInt, Default: "2147483647", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Most connections at once."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "max.connections.per.ip", Type: storage.ConfigInt, Default: "2147483647", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Most connections from one address."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "max.connections.per.ip.overrides", Type: storage.ConfigString, Default: "", HasDefault: true, Doc: "Bounds of their own for single addresses, host:count."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "max.decompressed.message.bytes", Type: storage.ConfigInt, Default: "2147483639", HasDefault: true, Valid: storage.Between(1, 2147483639), ValidText: "[1,...,2147483639]", Doc: "Most bytes that a compressed batch may unpack to."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "max.incremental.fetch.session.cache.slots", Type: storage.ConfigInt, Default: "1000", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Most incremental fetch sessions kept."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "max.request.partition.size.limit", Type: storage.ConfigInt, Default: "2000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Most partitions in one answer to DescribeTopicPartitions."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "message.max.bytes", Type: storage.ConfigInt, Default: "1048588", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Largest batch, as compressed by its producer."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "min.insync.replicas", Type: storage.ConfigInt, Default: "1", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Replicas that must be in sync for acks=all; with one replica it never blocks."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "node.id", Type: storage.ConfigInt, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "The broker's id."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "num.partitions", Type: storage.ConfigInt, Default: "1", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Partitions of a topic created without a number."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "num.recovery.threads.per.data.dir", Type: storage.ConfigInt, Default: "2", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Partitions that recover at the same time in the background."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "offset.metadata.max.bytes", Type: storage.ConfigInt, Default: "4096", HasDefault: true, Doc: "Longest text that may be committed with an offset."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "offsets.commit.timeout.ms", Type: storage.ConfigInt, Default: "5000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Longest wait for a committed offset to be durable."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "offsets.topic.num.partitions", Type: storage.ConfigInt, Default: "50", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Partitions that __consumer_offsets is made with."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "offsets.topic.replication.factor", Type: storage.ConfigShort, Default: "3", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Replication factor that __consumer_offsets is made with; 1 on one broker."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "offsets.topic.segment.bytes", Type: storage.ConfigInt, Default: "104857600", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "segment.bytes that __consumer_offsets is made with."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "process.roles", Type: storage.ConfigList, Valid: storage.ListOf("broker", "controller"), ValidText: "[broker, controller]", Doc: "Roles of the process; here always both in one."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "producer.id.expiration.check.interval.ms", Type: storage.ConfigInt, Default: "600000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "How often silent producers are looked for.", Internal: true}, readOnly, honoured},
+	{storage.ConfigDef{Name: "producer.id.expiration.ms", Type: storage.ConfigInt, Default: "86400000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Time after which a silent producer's state is dropped."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "request.timeout.ms", Type: storage.ConfigInt, Default: "30000", HasDefault: true, Doc: "Longest wait where a request names none."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "socket.listen.backlog.size", Type: storage.ConfigInt, Default: "50", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Connections that may wait to be accepted; the system decides here."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "socket.receive.buffer.bytes", Type: storage.ConfigInt, Default: "102400", HasDefault: true, Doc: "Receive buffer of a connection; -1 leaves it to the system."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "socket.request.max.bytes", Type: storage.ConfigInt, Default: "104857600", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Largest frame; keys other than Produce have smaller bounds of their own."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "socket.send.buffer.bytes", Type: storage.ConfigInt, Default: "102400", HasDefault: true, Doc: "Send buffer of a connection; -1 leaves it to the system."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "transaction.state.log.min.isr", Type: storage.ConfigInt, Default: "2", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "min.insync.replicas of __transaction_state; 1 on one broker."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "transaction.state.log.num.partitions", Type: storage.ConfigInt, Default: "50", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Partitions that __transaction_state is made with."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "transaction.state.log.replication.factor", Type: storage.ConfigShort, Default: "3", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Replication factor of __transaction_state; 1 on one broker."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "transaction.state.log.segment.bytes", Type: storage.ConfigInt, Default: "104857600", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "segment.bytes that __transaction_state is made with."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "unclean.leader.election.enable", Type: storage.ConfigBoolean, Default: "false", HasDefault: true, Doc: "Let a replica out of sync lead; with one replica it changes nothing."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "unstable.api.versions.enable", Type: storage.ConfigBoolean, Default: "false", HasDefault: true, Doc: "Serve protocol versions that are not final; none are served here.", Internal: true}, readOnly, honoured},
+}
+
+// brokerConfigs is every broker config, sorted by name.
+var brokerConfigs = sortedConfigs(honouredConfigs, inertConfigs)
+
+func sortedConfigs(tables ...[]brokerDef) []brokerDef {
+	all := slices.Concat(tables...)
+	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all
+}
+
+// brokerConfigDef finds a row by name.
+func brokerConfigDef(name string) (*brokerDef, bool) {
+	i := sort.Search(len(brokerConfigs), func(i int) bool { return brokerConfigs[i].Name >= name })
+	if i < len(brokerConfigs) && brokerConfigs[i].Name == name {
+		return &brokerConfigs[i], true
+	}
+	return nil, false
+}
+
+// betweenDouble accepts numbers from least to most.
+func betweenDouble(least, most float64) func(string) error {
+	return func(v string) error {
+		if f, err := strconv.ParseFloat(v, 64); err != nil || f < least || f > most {
+			return fmt.Errorf("%s, want %v to %v", v, least, most)
+		}
+		return nil
+	}
+}
+
+// oneOfFold accepts one of values in any case.
+func oneOfFold(values ...string) func(string) error {
+	return func(v string) error {
+		if !slices.ContainsFunc(values, func(want string) bool { return strings.EqualFold(v, want) }) {
+			return fmt.Errorf("%q, want one of %s", v, strings.Join(values, ", "))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,121 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// call is one request on its way: read, decoded, started, answered.
+type call struct {
+	request
+	api   *api
+	frame *buffer // what the request was decoded from; its bytes belong to the call until the answer is written
+
+	// message is the decoded request; nil for an ApiVersions request of a version that is not known, whose body
+	// cannot be read.
+	message kmsg.Request
+	// finish waits for what was started and answers; nil for a call that is answered in one step.
+	finish func(context.Context) (response, error)
+}
+
+// barrier reports whether the call has to be alone on its connection.
+func (c *call) barrier() bool { return c.api.start == nil }
+
+// flexible reports whether a request header has a tag section. An unknown key has none.
+func (t *apiTable) flexible(key, version int16) bool {
+	a := t.find(key)
+	return a != nil && version >= a.flexibleFrom
+}
+
+// newCall parses the header of a frame and decodes its body. lastClientID is that of the connection's last request,
+// which most likely is this one's too. The error wraps a *frameError: the connection cannot go on.
+func (s *Server) newCall(frame *buffer, lastClientID string) (*call, error) {
+	h, body, err := parseHeader(frame.B, s.apis.flexible)
+	if err != nil {
+		return nil, err
+	}
+	a := s.apis.find(h.key)
+	if a == nil {
+		s.counts.unsupported.Add(1)
+		return nil, frameErrorf("api key %d is not served", h.key)
+	}
+	c := &call{api: a, frame: frame}
+	c.key, c.version, c.correlationID = h.key, h.version, h.correlationID
+	c.clientID, c.clientIDNull = lastClientID, h.clientID == nil
+	if string(h.clientID) != lastClientID {
+		c.clientID = string(h.clientID)
+	}
+	if !a.serves(h.version) {
+		if h.key == apiVersionsKey {
+			return c, nil
+		}
+		s.counts.unsupported.Add(1)
+		return nil, frameErrorf("api key %d version %d is not served, want %d to %d", h.key, h.version, a.min, a.max)
+	}
+	if err := s.decode(c, body); err != nil {
+		return nil, fmt.Errorf("api key %d version %d: %w", h.key, h.version, err)
+	}
+	return c, nil
+}
+
+// largeBody is from where on requests are decoded one at a time, so that what the codec allocates for them, which may
+// be many times their length, is there once.
+const largeBody = 64 << 10
+
+// decode fills in c.message.
+func (s *Server) decode(c *call, body []byte) error {
+	msg := c.api.newRequest()
+	msg.SetVersion(c.version)
+	if sh, ok := shapes[c.key]; ok {
+		if err := checkShape(sh, c.version, msg.IsFlexible(), body); err != nil {
+			return err
+		}
+	} else if len(body) > largeBody {
+		s.decoding.Lock()
+		defer s.decoding.Unlock()
+	}
+	if err := readMessage(msg, body); err != nil {
+		return &frameError{reason: err.Error()}
+	}
+	c.message = msg
+	return nil
+}
+
+// readMessage decodes body. This is the only place that recovers: the bytes are a stranger's, and a codec that runs
+// over their end must not take the process down.
+func readMessage(msg kmsg.Request, body []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("decode: %v", p)
+		}
+	}()
+	return msg.ReadFrom(body)
+}
+
+// start does the part of the call that must happen in the order of the requests.
+func (s *Server) start(c *call) (err error) {
+	c.finish, err = c.api.start(s, &c.request, c.message)
+	return err
+}
+
+// answer does the rest of the call and returns the response, nil when none is sent. An error drops the connection.
+// What was started is waited for under ctx.
+func (s *Server) answer(ctx context.Context, c *call) (response, error) {
+	switch {
+	case c.message == nil:
+		return s.unsupportedAPIVersions(), nil
+	case c.finish != nil:
+		return c.finish(ctx)
+	case c.api.start != nil:
+		return nil, nil // started, and nothing to wait for
+	}
+	return c.api.serve(s, &c.request, c.message)
+}
+
+// tagged reports whether the answer's header has a tag section. Those of ApiVersions never have, so that a client which
+// does not know the version yet can read them.
+func (c *call) tagged() bool {
+	return c.key != apiVersionsKey && c.version >= c.api.flexibleFrom
+}

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+// codes maps each error that a domain package exports to the one code that Kafka gives for it. The first row that
+// errors.Is matches wins, so that a more particular error stands above the one it wraps.
+var codes = []struct {
+	err  error
+	code *kerr.Error
+}{
+	{storage.ErrTopicExists, kerr.TopicAlreadyExists},
+	{storage.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+	{storage.ErrInvalidTopicName, kerr.InvalidTopicException},
+	{storage.ErrTopicCollision, kerr.InvalidTopicException},
+	{storage.ErrInvalidPartitions, kerr.InvalidPartitions},
+	{storage.ErrClosed, kerr.KafkaStorageError},
+
+	{storage.ErrOffsetOutOfRange, kerr.OffsetOutOfRange},
+	{storage.ErrOffline, kerr.KafkaStorageError},
+	{storage.ErrLogDeleted, kerr.UnknownTopicOrPartition},
+	{storage.ErrStorage, kerr.KafkaStorageError},
+
+	{storage.ErrNotOneBatch, kerr.InvalidRecord},
+	{storage.ErrBaseOffset, kerr.InvalidRecord},
+	{storage.ErrBatchTooLarge, kerr.MessageTooLarge},
+	{storage.ErrSegmentTooSmall, kerr.RecordListTooLarge},
+	{storage.ErrCorruptBatch, kerr.CorruptMessage},
+
+	{storage.ErrInvalidProducerEpoch, kerr.InvalidProducerEpoch},
+	{storage.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
+	{storage.ErrInvalidTxnState, kerr.InvalidTxnState},
+	{storage.ErrCoordinatorFenced, kerr.TransactionCoordinatorFenced},
+	// Kafka has no such state. A client takes this code as final and says what it means.
+	{storage.ErrTransactionsUnsupported, kerr.UnsupportedVersion},
+
+	{groups.ErrLoading, kerr.CoordinatorLoadInProgress},
+	{groups.ErrNotAvailable, kerr.CoordinatorNotAvailable},
+	{groups.ErrMetadataTooLarge, kerr.OffsetMetadataTooLarge},
+
+	{record.ErrTooLarge, kerr.MessageTooLarge},
+	{record.ErrMagic, kerr.InvalidRecord},
+	{record.ErrShort, kerr.InvalidRecord},
+	// Kafka: CompressionType.forId throws inside the append, which nobody expects there.
+	{record.ErrUnknownCodec, kerr.UnknownServerError},
+
+	{vfs.ErrNoSpace, kerr.KafkaStorageError},
+
+	{context.DeadlineExceeded, kerr.RequestTimedOut},
+	{context.Canceled, kerr.RequestTimedOut},
+}
+
+// neverSent lists the exported errors that no client can cause and no answer carries: they end the start of the
+// process or stay inside a package.
+var neverSent = []error{
+	vfs.ErrLocked,
+}
+
+// errorCode returns Kafka's code for err: 0 for nil, -1 (UNKNOWN_SERVER_ERROR) for an error that is not in the table.
+func errorCode(err error) int16 {
+	if err == nil {
+		return 0
+	}
+	return kafkaError(err).Code
+}
+
+// kafkaError returns Kafka's error for err, which is not nil.
+func kafkaError(err error) *kerr.Error {
+	if e, ok := errors.AsType[*kerr.Error](err); ok {
+		return e
+	}
+	if _, ok := errors.AsType[*storage.ConfigError](err); ok {
+		return kerr.InvalidConfig
+	}
+	if e, ok := errors.AsType[*record.InvalidError](err); ok {
+		if e.Kind == record.InvalidTimestamp {
+			return kerr.InvalidTimestamp
+		}
+		return kerr.InvalidRecord
+	}
+	for i := range codes {
+		if errors.Is(err, codes[i].err) {
+			return codes[i].code
+		}
+	}
+	if _, ok := errors.AsType[*record.CorruptError](err); ok {
+		return kerr.CorruptMessage
+	}
+	if _, ok := errors.AsType[*storage.CorruptError](err); ok {
+		return kerr.KafkaStorageError
+	}
+	return kerr.UnknownServerError
+}
+
+// errorMessage returns the text that goes with err's code where a response has room for one: nil for nil. An error that
+// is not in the table is told by its code alone, since its text was not written for strangers.
+func errorMessage(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if e, ok := errors.AsType[*detailError](err); ok {
+		text = e.text
+	} else if e := kafkaError(err); e == kerr.UnknownServerError {
+		text = e.Description
+	}
+	return &text
+}
+
+// detailError is one of Kafka's errors with a text of our own for the caller.
+type detailError struct {
+	err  *kerr.Error
+	text string
+}
+
+// detail returns a Kafka error that errorCode and errorMessage tell with the given text.
+func detail(err *kerr.Error, text string) error { return &detailError{err: err, text: text} }
+
+func (e *detailError) Error() string { return e.err.Message + ": " + e.text }
+func (e *detailError) Unwrap() error { return e.err }

@@ -1,0 +1,77 @@
+package wire
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// request is the context of one call: who asks, what, and where the call came in. Every handler gets one. It belongs
+// to its call: a handler and its finish step may use it until the response is handed over, nobody keeps it.
+type request struct {
+	// ctx ends when the peer has left or the server stops. A handler that waits then answers with what it has.
+	ctx context.Context
+
+	listener *Listener
+	remote   net.Addr
+	// principal as Kafka spells it, such as "User:ANONYMOUS".
+	principal string
+
+	clientID     string // "" for null
+	clientIDNull bool
+	// softwareName and softwareVersion are what the connection's last valid ApiVersions request said; "" before it.
+	softwareName, softwareVersion string
+
+	key           int16
+	version       int16
+	correlationID int32
+
+	// throttle is set by a handler that wants the client to slow down: the response is written at once, then the
+	// connection starts nothing for so long. The handler also puts it into the response (KIP-219).
+	throttle time.Duration
+
+	conn *conn // nil in tests that call a handler directly
+}
+
+// response is the body of an answer: a kmsg response, or an *encoded.
+type response interface {
+	// AppendTo appends the body to dst and returns the extended slice.
+	AppendTo(dst []byte) []byte
+}
+
+// encoded is a response body that its handler encoded itself. Record bytes go this way from the file to the socket
+// without a second copy: the pieces are written in order by one writev.
+type encoded struct {
+	// pieces of the body, in order. They may lie in buffers or anywhere else.
+	pieces [][]byte
+	// buffers that pieces lie in. The connection releases them when the response is written or dropped.
+	buffers []*buffer
+}
+
+// AppendTo appends the pieces to dst, for callers that want the body in one slice.
+func (e *encoded) AppendTo(dst []byte) []byte {
+	for _, p := range e.pieces {
+		dst = append(dst, p...)
+	}
+	return dst
+}
+
+// size returns the length of the body in bytes.
+func (e *encoded) size() int {
+	n := 0
+	for _, p := range e.pieces {
+		n += len(p)
+	}
+	return n
+}
+
+// release gives the buffers back. The pieces must not be used afterwards.
+func (e *encoded) release() {
+	for _, b := range e.buffers {
+		b.release()
+	}
+	e.buffers, e.pieces = nil, nil
+}
+
+// anonymous is the principal of a connection that did not authenticate. Kafka: KafkaPrincipal.ANONYMOUS.
+const anonymous = "User:ANONYMOUS"

@@ -1,0 +1,213 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+// Options configures a Server. Store and Config must be set.
+type Options struct {
+	Store  *storage.Store
+	Groups *groups.Coordinator
+	// Now is the clock for everything that is decided by time; nil is the system's. Socket deadlines always use that.
+	Now func() time.Time
+	// Logger receives what a person running the server should know; nil discards.
+	Logger *slog.Logger
+	// Config is the broker's configuration. Reads of it see changes made while running.
+	Config *BrokerConfig
+	// Listeners are bound already. Run accepts on them and closes them.
+	Listeners []Listener
+}
+
+// Listener is a bound socket and the address that clients which came in by it are told.
+type Listener struct {
+	Name string // as in listeners=, upper case
+	net.Listener
+	AdvertisedHost string
+	AdvertisedPort int32
+}
+
+// Server answers Kafka clients on its listeners.
+type Server struct {
+	store     *storage.Store
+	groups    *groups.Coordinator
+	now       func() time.Time
+	logger    *slog.Logger
+	config    *BrokerConfig
+	listeners []Listener
+	apis      *apiTable
+
+	maxFrame int32         // socket.request.max.bytes
+	idle     time.Duration // connections.max.idle.ms
+
+	// self and nobody are the replica lists of this broker alone and of none. Shared, never written.
+	self, nobody []int32
+
+	requests budget     // memory of frames in flight
+	answers  budget     // memory of answers in flight
+	decoding sync.Mutex // held while a large request without a shape is decoded
+	fetches  fetchCache // incremental fetch sessions
+
+	// stopping ends when the server stops: parked requests answer what they have. killed ends when it also stops
+	// waiting for those answers and for the disk.
+	stopping context.Context
+	stop     context.CancelFunc
+	killed   context.Context
+	kill     context.CancelFunc
+
+	creating sync.Mutex // held while Metadata makes topics, so that one name is made once
+
+	starting sync.Mutex // orders Run's first step and Shutdown's
+
+	conns connections
+	wg    sync.WaitGroup // accept loops and connections
+
+	counts counters
+}
+
+// counters are what Stats reports. Written anywhere, without a lock.
+type counters struct {
+	accepted, refused, requests, malformed, unsupported atomic.Int64
+}
+
+// New returns a server. It starts nothing: Run does.
+func New(o Options) (*Server, error) {
+	var faults []error
+	if o.Store == nil {
+		faults = append(faults, errors.New("no store"))
+	}
+	if o.Config == nil {
+		faults = append(faults, errors.New("no config"))
+	}
+	for i, l := range o.Listeners {
+		if l.Listener == nil {
+			faults = append(faults, fmt.Errorf("listener %d (%s) is not bound", i, l.Name))
+		}
+	}
+	if o.Config != nil {
+		if _, err := parseIPOverrides(o.Config.List("max.connections.per.ip.overrides")); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = vfs.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		store: o.Store, groups: o.Groups, now: o.Now, logger: o.Logger, config: o.Config, listeners: o.Listeners,
+		apis: apis,
+	}
+	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
+	s.idle = time.Duration(o.Config.Int("connections.max.idle.ms")) * time.Millisecond
+	s.self, s.nobody = []int32{o.Store.NodeID()}, []int32{}
+	s.requests.limit = o.Config.Int("gateway.request.memory.bytes")
+	s.answers.limit = o.Config.Int("gateway.answer.memory.bytes")
+	s.requests.onWait, s.answers.onWait = s.cutStalled, s.cutStalled
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.killed, s.kill = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Run accepts and serves connections. It returns when all of them are through after Shutdown, or, when ctx ends first,
+// after cutting them off; an error is that of a listener. It is called once.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, len(s.listeners))
+	s.starting.Lock()
+	if s.stopping.Err() == nil {
+		for i := range s.listeners {
+			l := &s.listeners[i]
+			s.wg.Go(func() {
+				if err := s.accept(l); err != nil {
+					failed <- fmt.Errorf("listener %s: %w", l.Name, err)
+				}
+			})
+		}
+	}
+	s.starting.Unlock()
+	var err error
+	select {
+	case <-ctx.Done():
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Shutdown(ended)
+	case <-s.stopping.Done():
+	case err = <-failed:
+	}
+	s.wg.Wait()
+	return err
+}
+
+// Shutdown stops accepting, lets what is parked answer with what it has, answers what was received, and closes the
+// connections. When ctx ends first, it cuts off the rest and returns ctx's error. It may be called before Run and more
+// than once.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.starting.Lock()
+	s.stop()
+	s.starting.Unlock()
+	for i := range s.listeners {
+		_ = s.listeners[i].Close()
+	}
+	for _, c := range s.conns.all() {
+		c.interrupt()
+	}
+	through := make(chan struct{})
+	go func() { // ends with the last connection, which killing them makes sure of
+		s.wg.Wait()
+		close(through)
+	}()
+	select {
+	case <-through:
+		s.kill()
+		return nil
+	case <-ctx.Done():
+	}
+	s.kill()
+	for _, c := range s.conns.all() {
+		_ = c.socket.Close()
+	}
+	<-through
+	return ctx.Err()
+}
+
+// Stats is a snapshot of what the server does.
+type Stats struct {
+	Connections  int64 // open now
+	Accepted     int64 // since the start
+	Refused      int64 // over max.connections.per.ip
+	Requests     int64 // started
+	Malformed    int64 // frames that ended their connection
+	Unsupported  int64 // of those, for a key or version that is not served
+	RequestBytes int64 // held by frames in flight
+	AnswerBytes  int64 // held by answers in flight
+	MemoryWaits  int64 // how often a frame or an answer waited for memory
+}
+
+// Stats returns a snapshot. It never waits.
+func (s *Server) Stats() Stats {
+	return Stats{
+		Connections:  int64(s.conns.count()),
+		Accepted:     s.counts.accepted.Load(),
+		Refused:      s.counts.refused.Load(),
+		Requests:     s.counts.requests.Load(),
+		Malformed:    s.counts.malformed.Load(),
+		Unsupported:  s.counts.unsupported.Load(),
+		RequestBytes: s.requests.used.Load(),
+		AnswerBytes:  s.answers.used.Load(),
+		MemoryWaits:  s.requests.waits.Load() + s.answers.waits.Load(),
+	}
+}
