@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/term"
+)
+
+type consumeFlags struct {
+	broker     string
+	offset     string
+	until      string
+	count      int
+	partitions []int32
+	exitAtEnd  bool
+	format     string
+	committed  bool
+	timeout    time.Duration
+}
+
+func newConsumeCommand() *cobra.Command {
+	f := consumeFlags{}
+	cmd := &cobra.Command{
+		Use:   "consume TOPIC",
+		Short: "Print the records of a topic of any Kafka broker",
+		Long: "Print one line a record, without a consumer group and without committing.\n\n" +
+			"Offsets (--offset, --until) are start, end, a number, -N for the last N, or @MS\n" +
+			"for the first record at or after a time in milliseconds.\n" +
+			"The format knows %k key, %v value, %h headers, %t topic, %p partition, %o offset,\n" +
+			"%T timestamp in milliseconds, %% and \\n, \\t. A null prints as NULL.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return consumeLines(cmd.Context(), &f, args[0], cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.broker, "broker", "b", "127.0.0.1:9092", "HOST:PORT[,HOST:PORT…] of a broker")
+	flags.StringVarP(&f.offset, "offset", "o", "start", "where to start: start, end, N, -N or @MS")
+	flags.StringVar(&f.until, "until", "", "where to stop, exclusive, in each partition: end, N or @MS")
+	flags.IntVarP(&f.count, "count", "n", 0, "stop after this many records; 0 goes on")
+	flags.Int32SliceVarP(&f.partitions, "partition", "p", nil, "partitions; all without it")
+	flags.BoolVarP(&f.exitAtEnd, "exit", "e", false, "stop at the end of every partition (as --until end)")
+	flags.StringVarP(&f.format, "format", "f", `%v\n`, "how a record is printed")
+	flags.BoolVar(&f.committed, "read-committed", false, "leave out what open and aborted transactions wrote")
+	flags.DurationVar(&f.timeout, "timeout", 15*time.Second, "give up when the broker cannot be reached for this long")
+	return cmd
+}
+
+func consumeLines(ctx context.Context, f *consumeFlags, topic string, out io.Writer) error {
+	if f.exitAtEnd && f.until == "" {
+		f.until = "end"
+	}
+	print, err := parseFormat(f.format)
+	if err != nil {
+		return &exitError{Code: exitUsage, Err: err}
+	}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(strings.Split(f.broker, ",")...),
+		kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.KeepControlRecords(), // a log may end in a marker, which must count as reached
+	}
+	if f.committed {
+		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return &exitError{Code: exitUsage, Err: err}
+	}
+	defer client.Close()
+
+	c := consumption{flags: f, topic: topic, admin: kadm.NewClient(client)}
+	if err := c.resolve(ctx); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(out, 64<<10)
+	err = c.run(ctx, client, w, print)
+	return errors.Join(err, w.Flush())
+}
+
+// consumption is one run of consume: where each partition starts and stops.
+type consumption struct {
+	flags *consumeFlags
+	topic string
+	admin *kadm.Client
+	start map[int32]int64
+	stop  map[int32]int64 // partitions without an entry go on for ever
+}
+
+// resolve turns the flags into offsets for each partition.
+func (c *consumption) resolve(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.flags.timeout)
+	defer cancel()
+	earliest, err := c.admin.ListStartOffsets(ctx, c.topic)
+	if err != nil {
+		return &exitError{Code: exitFailed, Err: fmt.Errorf("list offsets: %w", err)}
+	}
+	listEnd := c.admin.ListEndOffsets
+	if c.flags.committed {
+		listEnd = c.admin.ListCommittedOffsets
+	}
+	latest, err := listEnd(ctx, c.topic)
+	if err != nil {
+		return &exitError{Code: exitFailed, Err: fmt.Errorf("list offsets: %w", err)}
+	}
+	if err := latest.Error(); err != nil {
+		return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s: %w", c.topic, err)}
+	}
+	start, err := c.offsets(ctx, "--offset", c.flags.offset, earliest, latest)
+	if err != nil {
+		return err
+	}
+	c.start, c.stop = start, map[int32]int64{}
+	if c.flags.until != "" {
+		if c.stop, err = c.offsets(ctx, "--until", c.flags.until, earliest, latest); err != nil {
+			return err
+		}
+	}
+	if len(c.flags.partitions) > 0 {
+		chosen := map[int32]int64{}
+		for _, p := range c.flags.partitions {
+			o, ok := c.start[p]
+			if !ok {
+				return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s has no partition %d, it has %d", c.topic, p, len(c.start))}
+			}
+			chosen[p] = o
+		}
+		c.start = chosen
+	}
+	return nil
+}
+
+// offsets resolves one offset expression for every partition.
+func (c *consumption) offsets(ctx context.Context, flag, expr string, earliest, latest kadm.ListedOffsets) (map[int32]int64, error) {
+	out := map[int32]int64{}
+	at := func(f func(first, end int64) int64) map[int32]int64 {
+		latest.Each(func(o kadm.ListedOffset) {
+			first, _ := earliest.Lookup(o.Topic, o.Partition)
+			out[o.Partition] = f(first.Offset, o.Offset)
+		})
+		return out
+	}
+	if ms, ok := strings.CutPrefix(expr, "@"); ok {
+		n, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil {
+			return nil, badOffset(flag, expr)
+		}
+		found, err := c.admin.ListOffsetsAfterMilli(ctx, n, c.topic)
+		if err != nil {
+			return nil, &exitError{Code: exitFailed, Err: fmt.Errorf("list offsets: %w", err)}
+		}
+		found.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
+		return out, nil
+	}
+	switch expr {
+	case "start", "beginning":
+		return at(func(first, _ int64) int64 { return first }), nil
+	case "end":
+		return at(func(_, end int64) int64 { return end }), nil
+	}
+	n, err := strconv.ParseInt(expr, 10, 64)
+	if err != nil {
+		return nil, badOffset(flag, expr)
+	}
+	if n < 0 {
+		return at(func(first, end int64) int64 { return max(first, end+n) }), nil
+	}
+	return at(func(_, _ int64) int64 { return n }), nil
+}
+
+func badOffset(flag, expr string) error {
+	return &exitError{Code: exitUsage, Err: fmt.Errorf("%s: got %q, want start, end, N, -N or @MS", flag, expr)}
+}
+
+// run prints until every partition is at its stop, the count is reached, or ctx
+// ends.
+func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writer, print func(*bufio.Writer, *kgo.Record)) error {
+	assign := map[int32]kgo.Offset{}
+	for p, o := range c.start {
+		if stop, bounded := c.stop[p]; bounded && o >= stop {
+			continue
+		}
+		assign[p] = kgo.NewOffset().At(o)
+	}
+	if len(assign) == 0 {
+		return nil
+	}
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{c.topic: assign})
+	printed := 0
+	for len(assign) > 0 {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil // interrupted: what was printed stands
+		}
+		for _, e := range fetches.Errors() {
+			return &exitError{Code: exitFailed, Err: fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, e.Err)}
+		}
+		for iter := fetches.RecordIter(); !iter.Done(); {
+			r := iter.Next()
+			stop, bounded := c.stop[r.Partition]
+			if bounded && r.Offset >= stop {
+				delete(assign, r.Partition)
+				continue
+			}
+			if !r.Attrs.IsControl() {
+				print(w, r)
+				if printed++; printed == c.flags.count {
+					return nil
+				}
+			}
+			if bounded && r.Offset+1 >= stop {
+				delete(assign, r.Partition)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return &exitError{Code: exitFailed, Err: err}
+		}
+	}
+	return nil
+}
+
+// parseFormat compiles a --format.
+func parseFormat(format string) (func(*bufio.Writer, *kgo.Record), error) {
+	var parts []func(*bufio.Writer, *kgo.Record)
+	literal := func(s string) {
+		parts = append(parts, func(w *bufio.Writer, _ *kgo.Record) { _, _ = w.WriteString(s) })
+	}
+	verbs := map[byte]func(*bufio.Writer, *kgo.Record){
+		'k': func(w *bufio.Writer, r *kgo.Record) { writeNullable(w, r.Key) },
+		'v': func(w *bufio.Writer, r *kgo.Record) { writeNullable(w, r.Value) },
+		't': func(w *bufio.Writer, r *kgo.Record) { _, _ = w.WriteString(r.Topic) },
+		'p': func(w *bufio.Writer, r *kgo.Record) { writeInt(w, int64(r.Partition)) },
+		'o': func(w *bufio.Writer, r *kgo.Record) { writeInt(w, r.Offset) },
+		'T': func(w *bufio.Writer, r *kgo.Record) { writeInt(w, r.Timestamp.UnixMilli()) },
+		'h': writeHeaders,
+	}
+	for i := 0; i < len(format); i++ {
+		switch c := format[i]; {
+		case c == '%' && i+1 < len(format):
+			i++
+			if verb, ok := verbs[format[i]]; ok {
+				parts = append(parts, verb)
+			} else if format[i] == '%' {
+				literal("%")
+			} else {
+				return nil, fmt.Errorf("--format: unknown %%%c, want %%k %%v %%h %%t %%p %%o %%T or %%%%", format[i])
+			}
+		case c == '\\' && i+1 < len(format):
+			i++
+			switch format[i] {
+			case 'n':
+				literal("\n")
+			case 't':
+				literal("\t")
+			default:
+				literal(string(format[i]))
+			}
+		default:
+			literal(string(c))
+		}
+	}
+	return func(w *bufio.Writer, r *kgo.Record) {
+		for _, p := range parts {
+			p(w, r)
+		}
+	}, nil
+}
+
+func writeNullable(w *bufio.Writer, b []byte) {
+	if b == nil {
+		_, _ = w.WriteString("NULL")
+		return
+	}
+	_, _ = w.Write(b)
+}
+
+func writeInt(w *bufio.Writer, n int64) {
+	_, _ = w.Write(strconv.AppendInt(w.AvailableBuffer(), n, 10))
+}
+
+func writeHeaders(w *bufio.Writer, r *kgo.Record) {
+	for i, h := range r.Headers {
+		if i > 0 {
+			_ = w.WriteByte(',')
+		}
+		_, _ = w.WriteString(h.Key)
+		_ = w.WriteByte('=')
+		writeNullable(w, h.Value)
+	}
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -1,0 +1,82 @@
+// Command gateway is a Kafka-compatible server in one binary, and the tools that
+// go with it: produce, consume, dump, demo. One file per subcommand.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, fixed: scripts depend on them.
+const (
+	exitDone   = 0 // done
+	exitNo     = 1 // the answer is no: a difference found, a check failed
+	exitUsage  = 2 // usage or configuration
+	exitFailed = 3 // failed while running: unreachable, could not run
+	exitData   = 4 // data directory locked or damaged
+)
+
+// exitError carries an exit code with its cause. A nil Err exits without a word.
+type exitError struct {
+	Code int
+	Err  error
+}
+
+func (e *exitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.Err }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run executes the command line and returns the exit code.
+func run(ctx context.Context, args []string) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{Code: exitUsage, Err: err} // cobra's own: flags and arguments
+	}
+	if exit.Err != nil {
+		fmt.Fprintln(os.Stderr, "gateway:", exit.Err)
+	}
+	return exit.Code
+}
+
+// newRootCommand wires the subcommands; the root itself serves.
+func newRootCommand() *cobra.Command {
+	root := newServeCommand()
+	root.Use = "gateway"
+	root.Short = "A Kafka-compatible server in one binary"
+	root.Long = "gateway serves Kafka's wire protocol from its own durable segment store.\n" +
+		"Without a subcommand it serves (the same as gateway serve)."
+	root.SilenceErrors = true
+	root.SilenceUsage = true
+	root.AddCommand(
+		newServeCommand(),
+		newVersionCommand(),
+		newProduceCommand(),
+		newConsumeCommand(),
+		newDemoCommand(),
+	)
+	return root
+}
