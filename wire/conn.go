@@ -346,7 +346,11 @@ func (c *conn) send(call *call, resp response) error {
 		h := appendAnswerHeader(head[:0], call.correlationID, call.tagged())
 		finishAnswer(h, e.size())
 		c.vector = append(c.vector[:0], h)
-		c.vector = append(c.vector, e.pieces...)
+		for _, p := range e.pieces {
+			if len(p) > 0 { // a write of nothing would wait for a reader
+				c.vector = append(c.vector, p)
+			}
+		}
 		return c.writeAll(c.vector)
 	}
 	b := newBuffer(c.answerHint)
