@@ -164,6 +164,35 @@ func TestCrashOfAppendsLeavesWhatWasWritten(t *testing.T) {
 	}
 }
 
+// TestCrashDoesNotHalfUndoACut cuts a file and writes behind the cut. Where a clone shows the old size, the pages that
+// the cut took away whole are the old ones.
+func TestCrashDoesNotHalfUndoACut(t *testing.T) {
+	mem := NewMem(MemOptions{Crashable: true})
+	f, err := mem.Create("f")
+	check(t, err)
+	_, err = f.WriteAt(bytes.Repeat([]byte{'a'}, 3*pageSize), 0)
+	check(t, err)
+	check(t, f.Sync())
+	check(t, mem.SyncDir("/"))
+	check(t, f.Truncate(100))
+	_, err = f.WriteAt(bytes.Repeat([]byte{'b'}, 2*pageSize), 100)
+	check(t, err)
+	mixed := false
+	for seed := range uint64(200) {
+		p := contents(t, mem.CrashClone(seed, 0.5), "f")
+		if len(p) < 3*pageSize {
+			continue
+		}
+		if got := runs(p[pageSize:]); got != "[a*8192]" {
+			t.Fatalf("clone seed %d has the old size and, past the page that was cut, %s", seed, got)
+		}
+		mixed = mixed || bytes.IndexByte(p, 'b') >= 0
+	}
+	if !mixed {
+		t.Error("no clone has the old size and a new sector in the page that was cut")
+	}
+}
+
 // TestSkippedSyncsAreNoticed shows that a crash takes what a left-out sync would have kept.
 func TestSkippedSyncsAreNoticed(t *testing.T) {
 	for _, c := range []struct {
