@@ -333,7 +333,7 @@ func (m *Mem) rename(oldName, newName string) error {
 	delete(from.names, oldBase)
 	from.mod = m.now()
 	m.link(to, newBase, n)
-	m.record(nameOp{dir: from, name: oldBase, node: n, kind: opRename, to: to, toName: newBase, replaced: target})
+	m.record(nameOp{dir: from, name: oldBase, node: n, kind: opRename, to: to, toName: newBase})
 	if target != nil {
 		target.file.drop()
 	}

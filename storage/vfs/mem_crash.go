@@ -95,7 +95,7 @@ func (m *Mem) KillClone() *Mem {
 	k := &killer{c: c, nodes: map[*node]*node{}}
 	c.root = k.node(m.root)
 	for _, o := range m.names {
-		o.dir, o.node, o.to, o.replaced = k.node(o.dir), k.node(o.node), k.node(o.to), k.node(o.replaced)
+		o.dir, o.node, o.to = k.node(o.dir), k.node(o.node), k.node(o.to)
 		above := make([]*node, len(o.above))
 		for i, d := range o.above {
 			above[i] = k.node(d)

@@ -51,9 +51,10 @@ func (e *extents) apply(o fileOp) {
 	e.size = max(e.size, o.off+int64(len(o.data)))
 }
 
-// crash returns what a power loss leaves of the file. The disk has each sector as it was at some moment since the last
-// sync, and the size as it was at another. So that the sizes of both are told apart by more than chance, some
-// seeds write in order up to a sector in the middle of an operation, and others choose for each sector by itself.
+// crash returns what a power loss leaves of the file, and whether it has its new modification time. The disk has each
+// sector as it was at some moment since the last sync, and the size as it was at another. A third of the seeds have it
+// that all was written in order up to a sector in the middle of an operation, which drawing each sector by itself
+// would hardly ever give.
 func (h *history) crash(seed, path uint64, keep float64) (extents, bool) {
 	r := rand.New(rand.NewPCG(seed, path))
 	newMod := r.Float64() < keep

@@ -19,14 +19,13 @@ const (
 
 // nameOp is one change of names.
 type nameOp struct {
-	kind     nameOpKind
-	dir      *node
-	name     string
-	node     *node // what has the name, or had it
-	to       *node // of opRename: the directory of the new name
-	toName   string
-	replaced *node   // of opRename: what had the new name; nil for none
-	above    []*node // of opRename into another directory: that one and those above it
+	kind   nameOpKind
+	dir    *node
+	name   string
+	node   *node // what has the name, or had it
+	to     *node // of opRename: the directory of the new name
+	toName string
+	above  []*node // of opRename into another directory: that one and those above it
 }
 
 // record adds an operation. The caller holds Mem.mu and has done it.
