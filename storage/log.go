@@ -355,7 +355,7 @@ func (l *Log) publish(m mark) {
 	v := &view{segments: l.segments, logStart: l.logStart, end: m, lso: m.next, epochs: l.epochs}
 	l.producers.onHighWatermark(m.next)
 	if first, ok := l.producers.firstUnstable(); ok {
-		v.lso = min(first, m.next)
+		v.lso = min(max(first, l.logStart), m.next)
 	}
 	if s := m.segment; s != nil {
 		v.last = len(l.segments) - 1

@@ -29,9 +29,9 @@ type logRig struct {
 	epoch      int32
 	adopted    bool
 	clean      bool
-	point      int64
 
 	mu       sync.Mutex
+	point    int64 // guarded by mu
 	logStart int64 // guarded by mu; saved durably
 
 	ctx *logContext
@@ -39,7 +39,7 @@ type logRig struct {
 
 func newLogRig(tb testing.TB, fsys vfs.FS) *logRig {
 	tb.Helper()
-	if err := fsys.MkdirAll("data"); err != nil {
+	if err := errors.Join(fsys.MkdirAll("data"), fsys.SyncDir(".")); err != nil {
 		tb.Fatal(err)
 	}
 	return &logRig{tb: tb, fs: fsys, now: func() time.Time { return time.UnixMilli(1_700_000_000_000) }, logger: slog.New(slog.DiscardHandler), configs: map[string]string{}, openFiles: 64}
@@ -68,6 +68,13 @@ func (r *logRig) start() *Log {
 	})
 }
 
+// setPoint keeps a recovery point as the store's checkpoint does.
+func (r *logRig) setPoint(point int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.point = point
+}
+
 // stop closes the log as a clean stop does, and keeps its checkpoints.
 func (r *logRig) stop(l *Log) {
 	r.tb.Helper()
@@ -76,7 +83,7 @@ func (r *logRig) stop(l *Log) {
 	}
 	r.ctx.commits.close()
 	if point, _, ok := l.checkpoints(); ok {
-		r.point = point
+		r.setPoint(point)
 	}
 	r.clean = true
 	if n := r.ctx.files.count(); n != 0 {

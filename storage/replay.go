@@ -153,7 +153,7 @@ func (r *recovery) replaySegment(state *producerState, s *segment, from int64, a
 		if err != nil {
 			return r.damage(s, err)
 		}
-		if b.BaseOffset() < from || b.ProducerID() < 0 {
+		if b.LastOffset() < from || b.ProducerID() < 0 {
 			continue
 		}
 		if !b.Control() {
