@@ -60,9 +60,12 @@ type metadataState struct {
 	epoch       int32 // of the last start; -1 before the first
 	producerIDs int64 // the first that no block holds
 	topics      map[TopicID]*topicMeta
-	names       topicNames         // of topics
+	names       map[string]TopicID // of topics
+	colliding   collisions         // of topics
 	deleted     map[TopicID]string // names
 	configs     map[resourceKey]map[string]string
+	// shared has the configs of topics by their bytes: many topics have the same.
+	shared map[string]map[string]string
 }
 
 // topicMeta is a topic as the metadata log has it. It is immutable.
@@ -86,11 +89,13 @@ type metadataRecord struct{ key, value []byte }
 
 func newMetadataState() *metadataState {
 	return &metadataState{
-		epoch:   -1,
-		topics:  make(map[TopicID]*topicMeta),
-		names:   makeTopicNames(),
-		deleted: make(map[TopicID]string),
-		configs: make(map[resourceKey]map[string]string),
+		epoch:     -1,
+		topics:    make(map[TopicID]*topicMeta),
+		names:     make(map[string]TopicID),
+		colliding: make(collisions),
+		deleted:   make(map[TopicID]string),
+		configs:   make(map[resourceKey]map[string]string),
+		shared:    make(map[string]map[string]string),
 	}
 }
 
@@ -259,7 +264,7 @@ func (st *metadataState) applyTopic(idBytes []byte, c *fields) {
 		return
 	}
 	t := &topicMeta{id: id, name: c.text(), partitions: c.count(), adopted: c.count()}
-	t.configs = c.configs()
+	t.configs = c.sharedConfigs(st.shared)
 	for n := c.count(); n > 0 && !c.bad; n-- {
 		if t.unserved == nil {
 			t.unserved = make(map[int32]string)
@@ -278,13 +283,23 @@ func (st *metadataState) applyTopic(idBytes []byte, c *fields) {
 // setTopic puts a topic in the place of the one of its id; nil takes that away.
 func (st *metadataState) setTopic(id TopicID, t *topicMeta) {
 	if old, ok := st.topics[id]; ok {
-		st.names.remove(old.name)
 		delete(st.topics, id)
+		delete(st.names, old.name)
+		st.colliding.remove(old.name)
 	}
 	if t != nil {
 		st.topics[id] = t
-		st.names.add(t.name)
+		st.names[t.name] = id
+		st.colliding.add(t.name)
 	}
+}
+
+// checkName reports whether a new topic may have the name: ErrTopicExists or ErrTopicCollision.
+func (st *metadataState) checkName(name string) error {
+	if _, ok := st.names[name]; ok {
+		return fmt.Errorf("%w: %q", ErrTopicExists, name)
+	}
+	return st.colliding.check(name)
 }
 
 // undo returns a function that makes the state what it is now as far as the record of this key goes.
@@ -416,6 +431,37 @@ func (c *fields) configs() map[string]string {
 	}
 	return configs
 }
+
+// sharedConfigs is configs, with the same map for the same bytes. It is not to be changed.
+func (c *fields) sharedConfigs(shared map[string]map[string]string) map[string]string {
+	b := c.b
+	for n := 2 * uint64(c.count()); n > 0 && !c.bad; n-- {
+		if size := c.uvarint(); size <= uint64(len(c.b)) {
+			c.b = c.b[size:]
+		} else {
+			c.bad = true
+		}
+	}
+	if c.bad {
+		return nil
+	}
+	b = b[:len(b)-len(c.b)]
+	if len(b) < 2 {
+		return nil // no configs
+	}
+	if configs, ok := shared[string(b)]; ok {
+		return configs
+	}
+	f := fields{b: b, present: true}
+	configs := f.configs()
+	if len(shared) < maxSharedConfigs {
+		shared[string(b)] = configs
+	}
+	return configs
+}
+
+// maxSharedConfigs bounds the memory for configs that are not shared after all.
+const maxSharedConfigs = 1000
 
 // topicID reads the id in a key.
 func (c *fields) topicID(key []byte) (id TopicID, ok bool) {

@@ -37,19 +37,19 @@ type Store struct {
 
 	// defaults are the broker-level values of topic configs; SetTopicDefaults replaces them.
 	defaults atomic.Pointer[topicDefaults]
-	// defaultsMu is held while the effective configs of topics are made anew, so that the last change wins.
+	// defaultsMu is held while effective configs of topics are made, so that the last change wins.
 	defaultsMu sync.Mutex
 
 	// mu guards the published topics: those whose records are durable. It is never held over I/O.
-	mu      sync.RWMutex
-	byName  map[string]*Topic
-	names   topicNames // of byName
-	byID    map[TopicID]*Topic
-	sorted  []*Topic // by name; nil when it must be made anew; never written once made
-	configs map[resourceKey]map[string]string
-	deleted map[TopicID]struct{} // topics of which directories may be left
-	hooks   []func(*Topic)
-	closed  bool
+	mu        sync.RWMutex
+	byName    map[string]*Topic
+	colliding collisions // of byName
+	byID      map[TopicID]*Topic
+	sorted    []*Topic // by name; nil when it must be made anew; never written once made
+	configs   map[resourceKey]map[string]string
+	deleted   map[TopicID]struct{} // topics of which directories may be left
+	hooks     []func(*Topic)
+	closed    bool
 }
 
 // topicDefaults are the broker-level values in canonical text, and the config of a topic without overrides.
@@ -164,7 +164,10 @@ func (s *Store) checkTopic(spec TopicSpec) (configs map[string]string, err error
 func (s *Store) checkName(name string) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.names.check(name)
+	if _, ok := s.byName[name]; ok {
+		return fmt.Errorf("%w: %q", ErrTopicExists, name)
+	}
+	return s.colliding.check(name)
 }
 
 // CreateTopic creates a topic. It returns when the topic's record is durable and the topic can be used. Partition
@@ -207,7 +210,7 @@ func (s *Store) startCreate(spec TopicSpec) (t *Topic, wait func() error, err er
 			if s.retiring.busy(spec.Name) {
 				return nil, errRetiring
 			}
-			if err := st.names.check(spec.Name); err != nil {
+			if err := st.checkName(spec.Name); err != nil {
 				return nil, err
 			}
 			return []metadataRecord{topicRecord(meta)}, nil
@@ -241,9 +244,7 @@ func (s *Store) startCreate(spec TopicSpec) (t *Topic, wait func() error, err er
 // newTopic makes the Topic of a record.
 func (s *Store) newTopic(meta *topicMeta) *Topic {
 	t := &Topic{store: s, name: meta.name, id: meta.id, adopted: meta.adopted, unserved: meta.unserved}
-	overrides := meta.configs
-	t.overrides.Store(&overrides)
-	t.config.Store(s.defaults.Load().effective(overrides))
+	t.overrides.Store(&meta.configs)
 	logs := make([]atomic.Pointer[Log], meta.partitions)
 	t.logs.Store(&logs)
 	return t
@@ -252,6 +253,7 @@ func (s *Store) newTopic(meta *topicMeta) *Topic {
 // newPartition makes the log of a partition; the topic's mu is held.
 func (s *Store) newPartition(t *Topic, i int32) *Log {
 	dir := filepath.Join(s.dir, partitionDirName(t.name, i))
+	t.Config() // the log finds it made
 	return newLog(s.logs, t.name, i, t.id, dir, &t.config, s.origin(t, i))
 }
 
@@ -260,11 +262,9 @@ func (s *Store) publish(t *Topic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName[t.name] = t
-	s.names.add(t.name)
+	s.colliding.add(t.name)
 	s.byID[t.id] = t
 	s.sorted = nil
-	// The defaults may have changed between the making of t and now.
-	t.config.Store(s.defaults.Load().effective(*t.overrides.Load()))
 }
 
 // unpublish hides a topic.
@@ -272,7 +272,7 @@ func (s *Store) unpublish(t *Topic) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byName, t.name)
-	s.names.remove(t.name)
+	s.colliding.remove(t.name)
 	delete(s.byID, t.id)
 	s.deleted[t.id] = struct{}{}
 	s.sorted = nil
@@ -404,7 +404,9 @@ func (s *Store) SetTopicDefaults(values map[string]string) error {
 	defer s.defaultsMu.Unlock()
 	s.defaults.Store(d)
 	for _, t := range s.Topics() {
-		t.config.Store(d.effective(*t.overrides.Load()))
+		if t.config.Load() != nil {
+			t.config.Store(d.effective(*t.overrides.Load()))
+		}
 	}
 	return nil
 }

@@ -36,13 +36,13 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		dir:     dir,
-		o:       o,
-		fs:      o.FS,
-		byName:  make(map[string]*Topic),
-		byID:    make(map[TopicID]*Topic),
-		names:   makeTopicNames(),
-		deleted: make(map[TopicID]struct{}),
+		dir:       dir,
+		o:         o,
+		fs:        o.FS,
+		byName:    make(map[string]*Topic),
+		byID:      make(map[TopicID]*Topic),
+		colliding: make(collisions),
+		deleted:   make(map[TopicID]struct{}),
 	}
 	s.defaults.Store(defaults)
 	s.retiring.init()
@@ -133,7 +133,7 @@ func (s *Store) load() error {
 	for _, meta := range st.topics {
 		t := s.newTopic(meta)
 		s.byName[t.name], s.byID[t.id] = t, t
-		s.names.add(t.name)
+		s.colliding.add(t.name)
 	}
 	for id := range st.deleted {
 		s.deleted[id] = struct{}{}

@@ -62,7 +62,7 @@ type Topic struct {
 	// unserved holds why a partition that was adopted cannot be served, by its index; nil for most topics.
 	unserved map[int32]string
 
-	config    atomic.Pointer[TopicConfig]       // effective; replaced as a whole
+	config    atomic.Pointer[TopicConfig]       // effective; nil until first asked for; replaced as a whole
 	overrides atomic.Pointer[map[string]string] // the map is never written
 
 	// mu is held to make a log or to grow; readers load logs.
@@ -81,7 +81,19 @@ func (t *Topic) ID() TopicID { return t.id }
 func (t *Topic) Partitions() int32 { return int32(len(*t.logs.Load())) }
 
 // Config returns the effective config. It is immutable; a later change makes another.
-func (t *Topic) Config() *TopicConfig { return t.config.Load() }
+func (t *Topic) Config() *TopicConfig {
+	if c := t.config.Load(); c != nil {
+		return c
+	}
+	t.store.defaultsMu.Lock()
+	defer t.store.defaultsMu.Unlock()
+	c := t.config.Load()
+	if c == nil {
+		c = t.store.defaults.Load().effective(*t.overrides.Load())
+		t.config.Store(c)
+	}
+	return c
+}
 
 // Overrides returns a copy of the configs that are set on the topic itself, in canonical text.
 func (t *Topic) Overrides() map[string]string { return maps.Clone(*t.overrides.Load()) }

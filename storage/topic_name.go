@@ -43,37 +43,28 @@ func IsInternalTopic(name string) bool {
 	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
 }
 
-// topicNames are the names in use. It is not safe for concurrent use.
-type topicNames struct {
-	used map[string]struct{}
-	// colliding has the names that hold a '.' or a '_', by what they are with every '.' made a '_'.
-	colliding map[string]string
-}
+// collisions has the names in use that hold a '.' or a '_', by what they are with every '.' made a '_'. It is not safe
+// for concurrent use.
+type collisions map[string]string
 
-func makeTopicNames() topicNames {
-	return topicNames{used: make(map[string]struct{}), colliding: make(map[string]string)}
-}
-
-func (n *topicNames) add(name string) {
-	n.used[name] = struct{}{}
+func (c collisions) add(name string) {
 	if strings.ContainsAny(name, "._") {
-		n.colliding[strings.ReplaceAll(name, ".", "_")] = name
+		c[strings.ReplaceAll(name, ".", "_")] = name
 	}
 }
 
-func (n *topicNames) remove(name string) {
-	delete(n.used, name)
-	if key := strings.ReplaceAll(name, ".", "_"); n.colliding[key] == name {
-		delete(n.colliding, key)
+func (c collisions) remove(name string) {
+	if key := strings.ReplaceAll(name, ".", "_"); c[key] == name {
+		delete(c, key)
 	}
 }
 
-// check reports whether a new topic may have the name: ErrTopicExists or ErrTopicCollision.
-func (n *topicNames) check(name string) error {
-	if _, ok := n.used[name]; ok {
-		return fmt.Errorf("%w: %q", ErrTopicExists, name)
+// check reports whether a new name collides with one in use: ErrTopicCollision.
+func (c collisions) check(name string) error {
+	if !strings.ContainsAny(name, "._") {
+		return nil
 	}
-	if other, ok := n.colliding[strings.ReplaceAll(name, ".", "_")]; ok && strings.ContainsAny(name, "._") {
+	if other, ok := c[strings.ReplaceAll(name, ".", "_")]; ok {
 		return fmt.Errorf("%w: %q and %q", ErrTopicCollision, name, other)
 	}
 	return nil
