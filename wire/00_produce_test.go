@@ -3,14 +3,17 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
 
@@ -389,6 +392,136 @@ func TestProduceToInternalTopic(t *testing.T) {
 	}
 }
 
+// parkedProduce sends a request in the background; its answer for the first partition and how long it took come on the
+// channel.
+func (b *broker) parkedProduce(req *kmsg.ProduceRequest) <-chan parkedProduceAnswer {
+	out := make(chan parkedProduceAnswer, 1)
+	began := time.Now()
+	go func() {
+		resp, err := b.dispatch(req)
+		if err != nil {
+			b.t.Errorf("produce: %v", err)
+		}
+		out <- parkedProduceAnswer{resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0], time.Since(began)}
+	}()
+	synctest.Wait()
+	return out
+}
+
+type parkedProduceAnswer struct {
+	kmsg.ProduceResponseTopicPartition
+	took time.Duration
+}
+
+func TestProduceWaitsForTheDisk(t *testing.T) {
+	check := func(t *testing.T, answer <-chan parkedProduceAnswer, took time.Duration, code int16, base int64) {
+		t.Helper()
+		a := <-answer
+		if a.took != took || a.ErrorCode != code || a.BaseOffset != base {
+			t.Errorf("answered after %v with error %d, base offset %d; want after %v, %d, %d", a.took, a.ErrorCode, a.BaseOffset, took, code, base)
+		}
+	}
+	for _, acks := range []int16{1, -1} {
+		t.Run(fmt.Sprintf("acks=%d", acks), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newRunningBroker(t, nil)
+				b.topic("t", 1)
+				gate := make(chan struct{})
+				b.onSync("t-0", func() error { <-gate; return nil })
+				o := record.BuilderOptions{HasProducer: true, ProducerID: 5}
+				req := b.produceRequest(13, "t", produced{0, newBatch(o, b.nowMs(), "x")})
+				req.Acks = acks
+				first := b.parkedProduce(req)
+				again := b.parkedProduce(req) // a duplicate is not acknowledged before its original is safe
+				if p := b.fetchOne(b.fetchRequest(18, asked{"t", 0, 0})); len(p.RecordBatches) != 0 || p.HighWatermark != 0 {
+					t.Errorf("before the sync: fetched %d bytes, high watermark %d; want none, 0", len(p.RecordBatches), p.HighWatermark)
+				}
+				<-time.After(3 * time.Second)
+				close(gate)
+				check(t, first, 3*time.Second, 0, 0)
+				check(t, again, 3*time.Second, 0, 0)
+				checkBases(t, b, b.fetchOne(b.fetchRequest(18, asked{"t", 0, 0})), 0)
+			})
+		})
+	}
+	t.Run("timeout", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newRunningBroker(t, nil)
+			b.topic("t", 1)
+			gate := make(chan struct{})
+			b.onSync("t-0", func() error { <-gate; return nil })
+			req := b.produceRequest(13, "t", produced{0, b.batch("x")})
+			req.TimeoutMillis = 4000
+			check(t, b.parkedProduce(req), 4*time.Second, 7, 0)
+			req.TimeoutMillis = 0
+			check(t, b.parkedProduce(req), time.Second, 7, 1)
+			close(gate)
+		})
+	})
+	t.Run("failed sync", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newRunningBroker(t, nil)
+			b.topic("t", 1)
+			b.topic("other", 1)
+			b.mustProduce("t", 0, b.batch("0"))
+			failures := 1
+			b.onSync("t-0", func() error {
+				if failures--; failures == 0 {
+					return errors.New("bad disk")
+				}
+				return nil
+			})
+			check(t, b.parkedProduce(b.produceRequest(13, "t", produced{0, b.batch("1", "2")})), 0, 56, -1)
+			check(t, b.parkedProduce(b.produceRequest(13, "other", produced{0, b.batch("0")})), 0, 0, 0)
+			check(t, b.parkedProduce(b.produceRequest(13, "t", produced{0, b.batch("again")})), 0, 0, 1)
+		})
+	})
+}
+
+// Damage that a read meets takes the partition offline; every API says so, the other partition serves.
+func TestOfflinePartition(t *testing.T) {
+	b := newBroker(t, nil)
+	b.topic("t", 2)
+	for i := range 3 {
+		b.mustProduce("t", 0, b.batch(fmt.Sprint(i)))
+		b.mustProduce("t", 1, b.batch(fmt.Sprint(i)))
+	}
+	b.stop()
+	f, err := b.fs.Open(path.Join(b.dir, "t-0", "00000000000000000000.log"))
+	if err == nil {
+		_, err = f.WriteAt([]byte{9}, record.MagicPos)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open(nil)
+	if p := b.fetchOne(b.fetchRequest(6, asked{"t", 0, 0})); p.ErrorCode != 56 || p.HighWatermark != -1 {
+		t.Errorf("fetch v6: got error %d, high watermark %d; want 56, -1", p.ErrorCode, p.HighWatermark)
+	}
+	if p := b.fetchOne(b.fetchRequest(5, asked{"t", 0, 0})); p.ErrorCode != 6 {
+		t.Errorf("fetch v5: got error %d, want 6", p.ErrorCode)
+	}
+	if p := b.produce(13, "t", 0, b.batch("x")); p.ErrorCode != 56 || p.LogStartOffset != -1 {
+		t.Errorf("produce: got error %d, log start %d; want 56, -1", p.ErrorCode, p.LogStartOffset)
+	}
+	for _, ms := range []int64{-1, -2, -3, 0} {
+		if p := ask[*kmsg.ListOffsetsResponse](b, listOffsetsRequest(11, "t", ms)).Topics[0].Partitions[0]; p.ErrorCode != 56 || p.Offset != -1 {
+			t.Errorf("list offsets at %d: got error %d, offset %d; want 56, -1", ms, p.ErrorCode, p.Offset)
+		}
+	}
+	if _, err := b.s.deleteBefore("t", 0, 1); errorCode(err) != 56 {
+		t.Errorf("delete records: got %v, want error 56", err)
+	}
+	end := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+	if err := b.s.epochEnd("t", &kmsg.OffsetForLeaderEpochRequestTopicPartition{CurrentLeaderEpoch: -1}, &end); errorCode(err) != 56 {
+		t.Errorf("offset for leader epoch: got %v, want error 56", err)
+	}
+	checkBases(t, b, b.fetchOne(b.fetchRequest(18, asked{"t", 1, 0})), 0, 1, 2)
+}
+
 func TestInitProducerIDFieldCases(t *testing.T) {
 	atVersions(t, "TXN-03", 22, 0, func(t *testing.T, v int16) {
 		b := newBroker(t, nil)
@@ -430,5 +563,3 @@ func TestInitProducerIDFieldCases(t *testing.T) {
 		}
 	})
 }
-
-var _ = storage.ErrStorage

@@ -3,7 +3,10 @@ package wire
 import (
 	"context"
 	"fmt"
+	"path"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +28,9 @@ type broker struct {
 	r     request // what handlers are told of the caller
 	stop  func()  // ends the store; called by the test's cleanup too
 
+	// onOp, when set, is asked before each operation on the files of a broker in memory; its error fails it.
+	onOp atomic.Pointer[func(vfs.Op) error]
+
 	mu  sync.Mutex
 	now time.Time // guarded by mu; the zero value means the real clock, or synctest's
 }
@@ -33,7 +39,7 @@ type broker struct {
 func newBroker(t testing.TB, config map[string]string) *broker {
 	t.Helper()
 	b := &broker{t: t, dir: "data", now: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)}
-	b.fs = vfs.NewMem(vfs.MemOptions{Now: b.time})
+	b.inMemory()
 	b.open(config)
 	return b
 }
@@ -42,9 +48,29 @@ func newBroker(t testing.TB, config map[string]string) *broker {
 func newRunningBroker(t testing.TB, config map[string]string) *broker {
 	t.Helper()
 	b := &broker{t: t, dir: "data"}
-	b.fs = vfs.NewMem(vfs.MemOptions{Now: b.time})
+	b.inMemory()
 	b.open(config)
 	return b
+}
+
+func (b *broker) inMemory() {
+	b.fs = vfs.Inject(vfs.NewMem(vfs.MemOptions{Now: b.time}), func(o vfs.Op) error {
+		if f := b.onOp.Load(); f != nil {
+			return (*f)(o)
+		}
+		return nil
+	})
+}
+
+// onSync calls f before each sync of a partition's segments.
+func (b *broker) onSync(partition string, f func() error) {
+	hook := func(o vfs.Op) error {
+		if o.Kind == vfs.OpSync && strings.HasSuffix(o.Name, ".log") && path.Base(path.Dir(o.Name)) == partition {
+			return f()
+		}
+		return nil
+	}
+	b.onOp.Store(&hook)
 }
 
 func (b *broker) open(config map[string]string) {
