@@ -72,10 +72,15 @@ func newServerOn(t *testing.T, fs vfs.FS, config map[string]string) *server {
 	return serveBroker(t, b)
 }
 
+// withGroups gives a broker a group coordinator.
+func withGroups(b *broker) *broker {
+	b.s.groups = groups.New(groups.Options{Store: b.store, Now: b.time})
+	return b
+}
+
 func serveBroker(t *testing.T, b *broker) *server {
 	t.Helper()
-	s := &server{broker: b, listener: newPipeListener(), ended: make(chan error, 1)}
-	b.s.groups = groups.New(groups.Options{Store: b.store, Now: b.time})
+	s := &server{broker: withGroups(b), listener: newPipeListener(), ended: make(chan error, 1)}
 	b.s.listeners = []Listener{{Name: "PLAINTEXT", Listener: s.listener, AdvertisedHost: "gateway.example", AdvertisedPort: 9092}}
 	go func() { s.ended <- b.s.Run(context.Background()) }()
 	stop := b.stop

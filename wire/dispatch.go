@@ -61,18 +61,19 @@ func (s *Server) newCall(frame *buffer, lastClientID string) (*call, error) {
 }
 
 // largeBody is from where on requests are decoded one at a time, so that what the codec allocates for them, which may
-// be many times their length, is there once.
+// be many times their length, is there once. Produce is large by its records, which the codec leaves where they are.
 const largeBody = 64 << 10
 
 // decode fills in c.message.
 func (s *Server) decode(c *call, body []byte) error {
 	msg := c.api.newRequest()
 	msg.SetVersion(c.version)
-	if sh, ok := shapes[c.key]; ok {
-		if err := checkShape(sh, c.version, msg.IsFlexible(), body); err != nil {
+	if len(body) > otherFrameLimit {
+		if err := checkShape(shapes[c.key], c.version, msg.IsFlexible(), body); err != nil {
 			return err
 		}
-	} else if len(body) > largeBody {
+	}
+	if len(body) > largeBody && c.key != produceKey {
 		s.decoding.Lock()
 		defer s.decoding.Unlock()
 	}

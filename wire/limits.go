@@ -6,6 +6,7 @@ import "encoding/binary"
 // Produce gets that one, because decoding other requests can need many times their length in memory, and none of them
 // has a use for a large frame.
 const (
+	produceKey      = 0
 	groupFrameLimit = 32 << 20
 	otherFrameLimit = 2 << 20
 )
@@ -14,7 +15,7 @@ const (
 func (s *Server) frameLimit(key int16) int32 {
 	limit := int32(otherFrameLimit)
 	switch key {
-	case 0: // Produce
+	case produceKey:
 		return s.maxFrame
 	case 8, 11, 14, 19, 28: // OffsetCommit, JoinGroup, SyncGroup, CreateTopics, TxnOffsetCommit
 		limit = groupFrameLimit
@@ -22,13 +23,13 @@ func (s *Server) frameLimit(key int16) int32 {
 	return min(limit, s.maxFrame)
 }
 
-// maxElements is how many array elements a request with a large frame limit may hold in all. An element takes up to a
-// hundred bytes of memory when decoded and may take as little as two in the frame.
+// maxElements is how many array elements a request may hold in all when its frame is larger than otherFrameLimit.
 const maxElements = 1 << 20
 
-// A shape is the layout of a request body, as far as is needed to find its arrays. The codec allocates as many elements
-// as an array claims before it reads them, at a claim of one byte each, so that a frame of the larger limits could make
-// it allocate gigabytes. checkShape walks the body first.
+// A shape is the layout of a request body, as far as is needed to find its arrays. The codec checks that an array's
+// elements can lie in the bytes that are left, but an element may take two bytes there and a hundred in memory, so that
+// a frame of the larger limits, full of empty elements, could make it allocate gigabytes. checkShape walks the body of
+// such a frame first and counts.
 type shape []field
 
 // field is one field of a shape.

@@ -1,0 +1,143 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBufferClasses(t *testing.T) {
+	last := 0
+	for class := range bufferClasses {
+		size := classSize(class)
+		if size <= last {
+			t.Errorf("class %d is %d bytes, the one before %d", class, size, last)
+		}
+		if got := classOf(size); got != class {
+			t.Errorf("%d bytes are of class %d, want %d", size, got, class)
+		}
+		if got := classOf(last + 1); got != class {
+			t.Errorf("%d bytes are of class %d, want %d", last+1, got, class)
+		}
+		last = size
+	}
+	for _, n := range []int{0, 1, 511, 513, 4096, 1 << 20, 1<<20 + 1, last, last + 1, 100 << 20} {
+		b := newBuffer(n)
+		if len(b.B) != 0 || cap(b.B) < n || n > smallestBuffer && cap(b.B) > n+n/4 {
+			t.Errorf("a buffer for %d bytes has length %d and capacity %d", n, len(b.B), cap(b.B))
+		}
+		b.release()
+	}
+}
+
+func TestBufferOutgrown(t *testing.T) {
+	b := newBuffer(512)
+	kept := &b.B[:1][0]
+	b.B = append(b.B, make([]byte, 100_000)...)
+	b.release()
+	b = newBuffer(512)
+	if cap(b.B) != 512 {
+		t.Errorf("a buffer of the smallest class has capacity %d after one was outgrown, want 512", cap(b.B))
+	}
+	_ = kept
+	b.release()
+}
+
+func TestBudgetIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget{limit: 100}
+		asked := 0
+		b.onWait = func() { asked++ }
+		take := func(n int64) {
+			t.Helper()
+			if err := b.acquire(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take(60)
+		var order []string
+		wait := func(name string, n int64) {
+			go func() {
+				take(n)
+				order = append(order, name)
+			}()
+			synctest.Wait()
+		}
+		wait("large", 95)
+		wait("small", 10) // fits, but came later
+		if len(order) != 0 || b.tryAcquire(1) {
+			t.Errorf("%v got memory before the one that waits", order)
+		}
+		<-time.After(12 * time.Second)
+		b.release(60)
+		synctest.Wait()
+		if len(order) != 1 || order[0] != "large" || b.used.Load() != 95 {
+			t.Errorf("order %v with %d bytes used, want large and 95", order, b.used.Load())
+		}
+		b.release(95)
+		synctest.Wait()
+		if len(order) != 2 || b.used.Load() != 10 {
+			t.Errorf("order %v with %d bytes used, want large, small and 10", order, b.used.Load())
+		}
+		if asked != 2*3 { // at once, after 5 s and after 10 s, each
+			t.Errorf("onWait was called %d times in 12s of waiting, want 6", asked)
+		}
+	})
+}
+
+func TestBudgetGivesALoneDemandAboveTheLimit(t *testing.T) {
+	b := budget{limit: 100}
+	if err := b.acquire(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	if b.tryAcquire(1) {
+		t.Error("a byte was given beside 1000 of 100")
+	}
+	b.release(1000)
+	if !b.tryAcquire(100) || b.tryAcquire(1) {
+		t.Error("want exactly 100 bytes given")
+	}
+}
+
+func TestBudgetWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget{limit: 100}
+		_ = b.acquire(t.Context(), 100)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		behind := make(chan error, 1)
+		if err := func() error {
+			go func() {
+				<-time.After(time.Millisecond)
+				behind <- b.acquire(t.Context(), 10)
+			}()
+			return b.acquire(ctx, 50)
+		}(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquire: %v, want the context's error", err)
+		}
+		b.release(100)
+		if err := <-behind; err != nil || b.used.Load() != 10 || b.waiting.Load() != 0 {
+			t.Errorf("the one behind: %v, with %d used and %d waiting, want nil, 10 and 0", err, b.used.Load(), b.waiting.Load())
+		}
+	})
+}
+
+func BenchmarkBudget(b *testing.B) {
+	m := budget{limit: 1 << 30}
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			_ = m.acquire(context.Background(), 100)
+			m.release(100)
+		}
+	})
+}
+
+func BenchmarkBuffer(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		newBuffer(1000).release()
+	}
+}
