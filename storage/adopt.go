@@ -37,8 +37,9 @@ func (s *Store) adopt() error {
 		if err := a.topics(); err != nil {
 			return err
 		}
-		st.epoch = a.epoch // of the broker before; the first start raises it
+		st.epoch = a.epoch
 	}
+	st.epoch++ // of this start
 	return createMetadataLog(s.fs, s.dir, st, s.o.Now())
 }
 

@@ -29,16 +29,22 @@ func replayMetadata(fsys vfs.FS, dir string, start int64) (*metadataReplay, erro
 		return nil, err
 	}
 	r := &metadataReplay{state: newMetadataState(), end: start}
-	var reader record.Reader
+	var bases []int64
 	for _, name := range names {
-		base, ok := parseLogFileName(name)
-		if !ok {
-			continue
+		if base, ok := parseLogFileName(name); ok {
+			bases = append(bases, base)
 		}
+	}
+	// What lies wholly below the start may be half removed.
+	for len(bases) > 1 && bases[1] <= start {
+		bases = bases[1:]
+	}
+	var reader record.Reader
+	for _, base := range bases {
 		if base > r.end && r.bytes > 0 {
 			break // a gap: the segment before ended early
 		}
-		file := filepath.Join(dir, name)
+		file := segmentFile(dir, base, logSuffix)
 		b, err := readFile(fsys, file)
 		if err != nil {
 			return nil, err
@@ -121,7 +127,7 @@ func createMetadataLog(fsys vfs.FS, dir string, st *metadataState, now time.Time
 		next = batch.NextOffset()
 		b = append(b, batch...)
 	}
-	if err := writeSynced(fsys, segmentFile(temp, 0, ".log"), b); err != nil {
+	if err := writeSynced(fsys, segmentFile(temp, 0, logSuffix), b); err != nil {
 		return err
 	}
 	if err := writeSynced(fsys, filepath.Join(temp, partitionMetadataFile), encodePartitionMetadata(metadataTopicID)); err != nil {
@@ -149,8 +155,9 @@ func writeSynced(fsys vfs.FS, name string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// openMetadataLog reads and recovers the metadata log, and leaves it ready for changes.
-func (s *Store) openMetadataLog(replay *metadataReplay) error {
+// openMetadataLog recovers the metadata log and leaves it ready for changes. One that was just made is as after a stop
+// in order.
+func (s *Store) openMetadataLog(replay *metadataReplay, made bool) error {
 	m := &metadataLog{
 		now:     func() int64 { return s.o.Now().UnixMilli() },
 		state:   replay.state,
@@ -166,6 +173,9 @@ func (s *Store) openMetadataLog(replay *metadataReplay) error {
 	origin := s.checkpoints.origin(metadataTopic, 0)
 	origin.durability = Sync
 	origin.clean = s.started.clean
+	if made {
+		origin.clean, origin.recoveryPoint = true, replay.end
+	}
 	m.log = newLog(s.logs, metadataTopic, 0, metadataTopicID, filepath.Join(s.dir, partitionDirName(metadataTopic, 0)), &m.config, origin)
 	s.metadata = m
 	if err := m.log.recover(); err != nil {

@@ -81,7 +81,7 @@ func (c *checkpoints) keep(exists func(partitionKey) bool) {
 }
 
 // drop drops the lines of a topic's partitions and makes sure that the files are without them, and without all others
-// that were dropped before.
+// that were dropped before. High watermarks, which nothing is decided by, can wait.
 func (c *checkpoints) drop(topic string, partitions int32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *checkpoints) drop(topic string, partitions int32) error {
 				f.stale = true
 			}
 		}
-		if f.stale {
+		if f.stale && i != highWatermarks {
 			if err := c.write(f); err != nil {
 				return err
 			}

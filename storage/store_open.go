@@ -93,9 +93,10 @@ func makeDir(fsys vfs.FS, dir string) error {
 // load reads what the directory says, makes it ours when it is not yet, and begins a new leader epoch.
 func (s *Store) load() error {
 	metadataDir := filepath.Join(s.dir, partitionDirName(metadataTopic, 0))
+	made := false
 	_, err := s.fs.Stat(metadataDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = s.adopt()
+		made, err = true, s.adopt()
 	}
 	if err != nil {
 		return err
@@ -113,19 +114,18 @@ func (s *Store) load() error {
 		return fmt.Errorf("cluster id %q, the directory %s belongs to cluster %q", s.o.ClusterID, s.dir, st.clusterID)
 	}
 	s.clusterID, s.directoryID = st.clusterID, st.directoryID
-	s.epoch = st.epoch + 1
+	s.epoch = st.epoch
 	// From here on the directory changes.
 	if s.started.clean, err = takeCleanShutdown(s.fs, s.dir); err != nil {
 		return err
 	}
-	if err := s.openMetadataLog(replay); err != nil {
+	if err := s.openMetadataLog(replay, made); err != nil {
 		return err
 	}
-	err = s.metadata.commit(&metadataChange{build: func(*metadataState) ([]metadataRecord, error) {
-		return []metadataRecord{epochRecord(s.epoch)}, nil
-	}})
-	if err != nil {
-		return err
+	if !made {
+		if err := s.raiseEpoch(); err != nil {
+			return err
+		}
 	}
 	if err := s.checkMetaProperties(); err != nil {
 		return err
@@ -144,6 +144,14 @@ func (s *Store) load() error {
 	}
 	s.checkpoints.keep(s.exists)
 	return nil
+}
+
+// raiseEpoch begins a new leader epoch.
+func (s *Store) raiseEpoch() error {
+	s.epoch++
+	return s.metadata.commit(&metadataChange{build: func(*metadataState) ([]metadataRecord, error) {
+		return []metadataRecord{epochRecord(s.epoch)}, nil
+	}})
 }
 
 // exists reports whether a partition is one of a topic or the metadata log's.

@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cockroachdb/datadriven"
 
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -567,4 +570,250 @@ func TestDeletedDirectoriesGoAfterTheDelay(t *testing.T) {
 		stop()
 		closeStore(t, s)
 	})
+}
+
+// TestStoreTrace shows the order of changes and syncs. After "open" and "close" stand the operations of these; paths
+// are relative to the data directory, ids are numbered.
+func TestStoreTrace(t *testing.T) {
+	datadriven.RunTest(t, "testdata/store_trace", func(t *testing.T, d *datadriven.TestData) string {
+		mem := vfs.NewMem(vfs.MemOptions{})
+		var trace strings.Builder
+		ids := make(map[string]string)
+		unique := regexp.MustCompile(`\.[0-9a-f]{32}-`)
+		fsys := vfs.Log(mem, func(line string) {
+			line = strings.ReplaceAll(line, testDir+"/", "")
+			line = unique.ReplaceAllStringFunc(line, func(id string) string {
+				if ids[id] == "" {
+					ids[id] = fmt.Sprintf(".<id %d>-", len(ids)+1)
+				}
+				return ids[id]
+			})
+			trace.WriteString("  " + line + "\n")
+		})
+		var s *Store
+		for _, command := range strings.Split(d.Input, "\n") {
+			trace.WriteString(command + "\n")
+			words := strings.Fields(command)
+			var err error
+			switch words[0] {
+			case "open":
+				s, err = Open(testDir, Options{FS: fsys})
+			case "close":
+				err = s.Close()
+			case "create":
+				_, err = s.CreateTopic(TopicSpec{Name: words[1], Partitions: 2})
+			case "append":
+				topic, _ := s.Topic(words[1])
+				l, _ := topic.Partition(1)
+				_, err = produce(l, "value")
+			case "grow":
+				topic, _ := s.Topic(words[1])
+				err = s.AddPartitions(topic.ID(), topic.Partitions()+1)
+			case "delete":
+				topic, _ := s.Topic(words[1])
+				err = s.DeleteTopic(topic.ID())
+			case "checkpoint":
+				err = s.saveCheckpoints()
+			case "remove":
+				s.retiring.dirs[0].due = time.Time{}
+				s.removeRetired()
+			case "producer-id":
+				_, err = s.NextProducerID()
+			default:
+				d.Fatalf(t, "no command %s", words[0])
+			}
+			if err != nil {
+				fmt.Fprintf(&trace, "  error: %v\n", err)
+			}
+		}
+		return trace.String()
+	})
+}
+
+func TestCheckpointsOfADeletedTopicDoNotMeetItsSuccessor(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	s := openStore(t, mem)
+	old := createTopic(t, s, "orders", 1)
+	mustProduce(t, old, 0, "a", "b", "c")
+	l, _ := old.Partition(0)
+	if _, err := l.DeleteBefore(2); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.saveCheckpoints(); err != nil {
+		t.Fatal(err)
+	}
+	// The power goes when the deletion is durable and before the file is written: its line stays.
+	stale, err := readOffsetCheckpoint(mem, filepath.Join(testDir, logStartCheckpoint))
+	if err != nil || len(stale) != 1 {
+		t.Fatalf("log starts %v, %v, want one", stale, err)
+	}
+	if err := s.DeleteTopic(old.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeOffsetCheckpoint(mem, filepath.Join(testDir, logStartCheckpoint), stale); err != nil {
+		t.Fatal(err)
+	}
+	crashed := mem.CrashClone(1, 0)
+	s = openStore(t, crashed)
+	fresh := createTopic(t, s, "orders", 1)
+	mustProduce(t, fresh, 0, "new")
+	s = openStore(t, crashed.CrashClone(2, 0))
+	checkValues(t, lookUp(t, s, "orders"), 0, "new")
+}
+
+func TestLogStartSurvivesACrash(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	s := openStore(t, mem)
+	topic := createTopic(t, s, "orders", 1)
+	mustProduce(t, topic, 0, "a", "b", "c")
+	l, _ := topic.Partition(0)
+	if _, err := l.DeleteBefore(2); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, mem.CrashClone(1, 0))
+	checkValues(t, lookUp(t, s, "orders"), 0, "c")
+}
+
+func TestMetadataLogIsCompacted(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	var clones []*vfs.Mem
+	var compacting bool
+	fsys := vfs.After(mem, func(o vfs.Op, err error) {
+		if compacting && o.Kind.Mutates() {
+			clones = append(clones, mem.CrashClone(uint64(len(clones)), 0), mem.CrashClone(uint64(len(clones)), 0.5))
+		}
+	})
+	s := openStore(t, fsys)
+	kept := createTopic(t, s, "kept", 1, "retention.ms", "5")
+	for i := range 20 {
+		configs := map[string]string{"x": strings.Repeat(string(rune('a'+i)), 100_000)}
+		if err := s.SetResourceConfigs(4, "1", configs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.metadata.written
+	compacting = true
+	if err := s.metadata.compact(); err != nil {
+		t.Fatal(err)
+	}
+	compacting = false
+	if got := s.metadata.written; got > 200_000 || before < 2_000_000 {
+		t.Errorf("%d bytes written before and %d after, want 2,000,000 and 100,000", before, got)
+	}
+	createTopic(t, s, "later", 1)
+	clones = append(clones, mem.CrashClone(1, 0), mem)
+	closeStore(t, s)
+	for i, clone := range clones {
+		s := openStore(t, clone)
+		topic := lookUp(t, s, "kept")
+		if topic.ID() != kept.ID() || topic.Config().RetentionMs != 5 || s.ResourceConfigs(4, "1")["x"] != strings.Repeat("t", 100_000) {
+			t.Errorf("clone %d: topic kept came back as %s with %v", i, topic.ID(), topic.Overrides())
+		}
+		if _, ok := s.Topic("later"); ok != (i >= len(clones)-2) {
+			t.Errorf("clone %d: topic later is there: %v", i, ok)
+		}
+		closeStore(t, s)
+	}
+	if size := s.metadata.log.Size(); size > 2<<20 {
+		t.Errorf("the metadata log has %d bytes in segments, want the old ones gone", size)
+	}
+}
+
+func TestChangesWhileTheMetadataLogIsCompacted(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	s := openStore(t, mem)
+	s.metadata.written = 10 << 20
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for j := range 20 {
+				topic, err := s.CreateTopic(TopicSpec{Name: fmt.Sprintf("t-%d-%d", i, j), Partitions: 1})
+				if err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				if j%2 == 0 {
+					if err := s.DeleteTopic(topic.ID()); err != nil {
+						t.Errorf("delete: %v", err)
+					}
+				}
+			}
+		})
+	}
+	for range 5 {
+		if err := s.metadata.compact(); err != nil {
+			t.Errorf("compact: %v", err)
+		}
+		s.metadata.mu.Lock()
+		s.metadata.written = 10 << 20
+		s.metadata.mu.Unlock()
+	}
+	group.Wait()
+	want := topicNamesOf(s)
+	closeStore(t, s)
+	if got := topicNamesOf(openStore(t, mem)); !slices.Equal(got, want) || len(got) != 80 {
+		t.Errorf("%d topics came back, want %d, which is 80", len(got), len(want))
+	}
+}
+
+func TestDeleteAndRecreateUnderLoad(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	s := openStore(t, mem)
+	var group sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				topic, ok := s.Topic("orders")
+				if !ok {
+					continue
+				}
+				l, _ := topic.Partition(0)
+				if _, err := produce(l, topic.ID().String()); err != nil && !errors.Is(err, ErrLogDeleted) {
+					t.Errorf("produce: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for range 50 {
+		topic, err := s.CreateTopic(TopicSpec{Name: "orders", Partitions: 1})
+		if err != nil {
+			t.Fatalf("create: %v", err)
+		}
+		mustProduce(t, topic, 0, topic.ID().String())
+		l, _ := topic.Partition(0)
+		got, err := values(l)
+		if err != nil || slices.ContainsFunc(got, func(v string) bool { return v != topic.ID().String() }) {
+			t.Errorf("the topic holds records of another: %q, %v", got, err)
+		}
+		if err := s.DeleteTopic(topic.ID()); err != nil {
+			t.Fatalf("delete: %v", err)
+		}
+	}
+	last := createTopic(t, s, "orders", 1)
+	close(stop)
+	group.Wait()
+	if got := dirNames(t, mem, deleteSuffix); len(got) != 50 {
+		t.Errorf("%d directories of deleted topics, want 50", len(got))
+	}
+	s = openStore(t, mem.CrashClone(1, 0))
+	if got := lookUp(t, s, "orders"); got.ID() != last.ID() {
+		t.Errorf("topic id %s after a crash, want %s", got.ID(), last.ID())
+	}
+}
+
+func TestStats(t *testing.T) {
+	s := openStore(t, vfs.NewMem(vfs.MemOptions{}))
+	topic := createTopic(t, s, "a", 3)
+	mustProduce(t, topic, 0, "x")
+	st := s.Stats()
+	if st.Topics != 1 || st.Partitions != 3 || st.Online != 1 || st.Idle != 2 || st.Offline != 0 || st.Bytes == 0 || st.MetadataBytes == 0 || st.Recovered {
+		t.Errorf("stats %+v", st)
+	}
 }
