@@ -563,3 +563,36 @@ func TestInitProducerIDFieldCases(t *testing.T) {
 		}
 	})
 }
+
+// FuzzCheckRecords checks that what is taken for the one batch of a partition is one: a prefix of the bytes with a whole
+// header and the length that it says, behind which no other batch fits.
+func FuzzCheckRecords(f *testing.F) {
+	good := newBatch(record.BuilderOptions{}, 1000, "value")
+	f.Add(int16(13), good)
+	f.Add(int16(3), newBatch(record.BuilderOptions{Codec: record.Zstd}, 1000, "value"))
+	f.Add(int16(9), append(bytes.Clone(good), good...))
+	f.Add(int16(9), append(bytes.Clone(good), good[:30]...))
+	f.Add(int16(9), good[:20])
+	f.Fuzz(func(t *testing.T, version int16, records []byte) {
+		before := bytes.Clone(records)
+		batch, err := checkRecords(version, records)
+		if !bytes.Equal(before, records) {
+			t.Fatal("the bytes were changed")
+		}
+		if err != nil {
+			if code := errorCode(err); code != 2 && code != 76 && code != 87 {
+				t.Fatalf("refused with error %d: %v", code, err)
+			}
+			return
+		}
+		if len(batch) < record.HeaderSize || batch.Size() != len(batch) || batch.Magic() != 2 || !bytes.HasPrefix(records, batch) {
+			t.Fatalf("took %x of %x", batch, records)
+		}
+		if version < 7 && batch.Codec() == record.Zstd {
+			t.Fatalf("took zstd in version %d", version)
+		}
+		if second, _, err := cutBatch(records[len(batch):]); second != nil || err != nil {
+			t.Fatalf("behind the batch stands another of %d bytes, error %v", len(second), err)
+		}
+	})
+}

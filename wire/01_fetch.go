@@ -67,6 +67,16 @@ func (c *fetchCache) get(config *BrokerConfig) *fetchSessions {
 	return c.sessions
 }
 
+// stats returns the number of sessions, of partitions in them, and of evictions.
+func (c *fetchCache) stats() (sessions, partitions, evictions int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sessions == nil {
+		return 0, 0, 0
+	}
+	return int64(len(c.sessions.byID)), c.sessions.partitions, c.sessions.evictions
+}
+
 // fetch answers a Fetch request. It may wait for records, as long as the request says.
 func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 	f := fetchCalls.Get().(*fetchCall)

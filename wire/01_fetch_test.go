@@ -90,7 +90,7 @@ func TestFetchFieldCases(t *testing.T) {
 		b.topic("t", 1)
 		b.mustProduce("t", 0, b.batch("x"))
 		// What compaction leaves: gaps between batches, at the end of a batch and at the end of a segment.
-		b.rewrite("t-0", map[int64][]byte{
+		b.rewrite("t", 27, map[int64][]byte{
 			0: slices.Concat(
 				compacted(b.nowMs(), 0, 3, 0, 1, 2, 3),
 				compacted(b.nowMs(), 7, 8, 7, 8),
@@ -393,8 +393,9 @@ func compacted(ms, base, last int64, left ...int64) []byte {
 	return slices.Clone(b.Bytes())
 }
 
-// rewrite stops the store, replaces the segments of a partition, by base offset, and starts it again as after a crash.
-func (b *broker) rewrite(partition string, segments map[int64][]byte) {
+// rewrite stops the store, replaces the segments of a topic's first partition, by base offset, and starts it again as
+// after a crash. Everything below end is said to be on disk.
+func (b *broker) rewrite(topic string, end int64, segments map[int64][]byte) {
 	b.t.Helper()
 	b.stop()
 	must := func(err error) {
@@ -403,7 +404,15 @@ func (b *broker) rewrite(partition string, segments map[int64][]byte) {
 			b.t.Fatal(err)
 		}
 	}
-	dir := path.Join(b.dir, partition)
+	write := func(name string, content []byte) {
+		b.t.Helper()
+		f, err := b.fs.Create(name)
+		must(err)
+		_, err = f.WriteAt(content, 0)
+		must(err)
+		must(f.Close())
+	}
+	dir := path.Join(b.dir, topic+"-0")
 	names, err := b.fs.List(dir)
 	must(err)
 	for _, name := range names {
@@ -411,16 +420,11 @@ func (b *broker) rewrite(partition string, segments map[int64][]byte) {
 			must(b.fs.Remove(path.Join(dir, name)))
 		}
 	}
-	for _, name := range []string{".kafka_cleanshutdown", "recovery-point-offset-checkpoint"} {
-		must(b.fs.Remove(path.Join(b.dir, name)))
-	}
 	for base, content := range segments {
-		f, err := b.fs.Create(path.Join(dir, fmt.Sprintf("%020d.log", base)))
-		must(err)
-		_, err = f.WriteAt(content, 0)
-		must(err)
-		must(f.Close())
+		write(path.Join(dir, fmt.Sprintf("%020d.log", base)), content)
 	}
+	must(b.fs.Remove(path.Join(b.dir, ".kafka_cleanshutdown")))
+	write(path.Join(b.dir, "recovery-point-offset-checkpoint"), fmt.Appendf(nil, "0\n1\n%s 0 %d\n", topic, end))
 	b.open(nil)
 }
 

@@ -37,7 +37,8 @@ type fetchSessions struct {
 	// oldest and newest are the ends of the list by last use.
 	oldest, newest *fetchSession
 
-	evictions int64 // sessions that made room for others
+	partitions int64 // in all sessions, as of their last use
+	evictions  int64 // sessions that made room for others
 }
 
 // fetchSession is the state of one session.
@@ -247,6 +248,7 @@ func (c *fetchSessions) evict(now time.Time, size int) bool {
 // touch records a use.
 func (c *fetchSessions) touch(s *fetchSession, now time.Time) {
 	s.lastUsed = now
+	c.partitions += int64(len(s.partitions) - s.size)
 	s.size = len(s.partitions)
 	s.evictable = now.Sub(s.created) > fetchSessionEvictAfter
 	c.unlinkSession(s)
@@ -256,6 +258,7 @@ func (c *fetchSessions) touch(s *fetchSession, now time.Time) {
 func (c *fetchSessions) remove(s *fetchSession) {
 	delete(c.byID, s.id)
 	c.unlinkSession(s)
+	c.partitions -= int64(s.size)
 }
 
 // nextFetchEpoch is the epoch after e; it never becomes one of the special values.

@@ -168,7 +168,7 @@ func (s *sessionScript) show(out *strings.Builder) {
 		}
 		out.WriteString("\n")
 	}
-	fmt.Fprintf(out, "%d sessions, %d evictions\n", len(s.cache.byID), s.cache.evictions)
+	fmt.Fprintf(out, "%d sessions, %d partitions, %d evictions\n", len(s.cache.byID), s.cache.partitions, s.cache.evictions)
 }
 
 // scriptKey is the key of "topic-partition"; by topic, the first byte of the id is the name's.

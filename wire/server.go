@@ -195,10 +195,15 @@ type Stats struct {
 	RequestBytes int64 // held by frames in flight
 	AnswerBytes  int64 // held by answers in flight
 	MemoryWaits  int64 // how often a frame or an answer waited for memory
+
+	FetchSessions          int64 // incremental fetch sessions
+	FetchSessionPartitions int64 // partitions in them
+	FetchSessionEvictions  int64 // sessions that made room for others
 }
 
-// Stats returns a snapshot. It never waits.
+// Stats returns a snapshot. It waits for nothing but short locks.
 func (s *Server) Stats() Stats {
+	sessions, partitions, evictions := s.fetches.stats()
 	return Stats{
 		Connections:  int64(s.conns.count()),
 		Accepted:     s.counts.accepted.Load(),
@@ -209,5 +214,9 @@ func (s *Server) Stats() Stats {
 		RequestBytes: s.requests.used.Load(),
 		AnswerBytes:  s.answers.used.Load(),
 		MemoryWaits:  s.requests.waits.Load() + s.answers.waits.Load(),
+
+		FetchSessions:          sessions,
+		FetchSessionPartitions: partitions,
+		FetchSessionEvictions:  evictions,
 	}
 }
