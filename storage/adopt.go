@@ -28,12 +28,18 @@ func (s *Store) adopt() error {
 	if err != nil {
 		return err
 	}
-	a := &adoption{s: s, st: st, dirs: make(map[string]map[int32]*adoptedDir)}
+	a := &adopter{s: s, st: st, dirs: make(map[string]map[int32]*adoptedDir)}
 	if err := a.scan(); err != nil {
 		return err
 	}
 	if len(a.dirs) > 0 {
-		st.adopted = true
+		st.adoption = adoptedUnclean
+		_, err := s.fs.Stat(filepath.Join(s.dir, cleanShutdownFile))
+		if err == nil {
+			st.adoption = adoptedClean
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		if err := a.topics(); err != nil {
 			return err
 		}
@@ -57,8 +63,8 @@ func (s *Store) newDirectory() (*metadataState, error) {
 	return st, nil
 }
 
-// adoption is the making of a metadata state from the directories of another broker.
-type adoption struct {
+// adopter is the making of a metadata state from the directories of another broker.
+type adopter struct {
 	s     *Store
 	st    *metadataState
 	dirs  map[string]map[int32]*adoptedDir // by topic and partition
@@ -74,7 +80,7 @@ type adoptedDir struct {
 }
 
 // scan looks at all partition directories.
-func (a *adoption) scan() error {
+func (a *adopter) scan() error {
 	a.epoch = -1
 	names, err := a.s.fs.List(a.s.dir)
 	if err != nil {
@@ -106,7 +112,7 @@ func (a *adoption) scan() error {
 }
 
 // look reads what adoption needs to know of a directory.
-func (a *adoption) look(path string, p int32) (*adoptedDir, error) {
+func (a *adopter) look(path string, p int32) (*adoptedDir, error) {
 	d := &adoptedDir{path: path, number: p}
 	m, err := readPartitionMetadata(a.s.fs, path)
 	switch {
@@ -167,7 +173,7 @@ func magicOf(fsys vfs.FS, file string) (magic int8, err error) {
 }
 
 // topics fills the state.
-func (a *adoption) topics() error {
+func (a *adopter) topics() error {
 	kafka, err := readKafkaMetadata(a.s.fs, filepath.Join(a.s.dir, partitionDirName(clusterMetadataTopic, 0)))
 	switch {
 	case err == nil:
@@ -191,7 +197,7 @@ func (a *adoption) topics() error {
 }
 
 // fromKafka takes the topics of Kafka's metadata log that have a directory here.
-func (a *adoption) fromKafka(kafka *kafkaMetadata) {
+func (a *adopter) fromKafka(kafka *kafkaMetadata) {
 	elsewhere := 0
 	for _, id := range sortedIDs(kafka.topics) {
 		t := kafka.topics[id]
@@ -232,7 +238,7 @@ func partitionCount[V any](partitions map[int32]V) int32 {
 }
 
 // topic adds a topic with the directories that carry its id.
-func (a *adoption) topic(id TopicID, name string, partitions int32, configs map[string]string) {
+func (a *adopter) topic(id TopicID, name string, partitions int32, configs map[string]string) {
 	if partitions < 1 || partitions > maxPartitions {
 		a.s.o.Logger.Warn("adopted topic is left out", "topic", name, "partitions", partitions, "limit", maxPartitions)
 		return
@@ -262,7 +268,7 @@ func (a *adoption) topic(id TopicID, name string, partitions int32, configs map[
 
 // fromDirectories takes every topic that has a directory. Where directories of one name disagree on the topic's id,
 // the id of most of them counts.
-func (a *adoption) fromDirectories() error {
+func (a *adopter) fromDirectories() error {
 	for _, name := range sortedKeys(a.dirs) {
 		dirs := a.dirs[name]
 		votes := make(map[TopicID]int)

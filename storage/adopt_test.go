@@ -244,6 +244,34 @@ func TestAdoptionSurvivesEveryCrash(t *testing.T) {
 	}
 }
 
+func TestAdoptedTornTailStaysCutOff(t *testing.T) {
+	mem := adoptFS(t)
+	if err := mem.Remove(filepath.Join(testDir, cleanShutdownFile)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := mem.Open(segmentFile(filepath.Join(testDir, "orders-2"), 0, logSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, _ := f.Size()
+	f.WriteAt(make([]byte, 100), size)
+	f.Close()
+	before := partitionFiles(t, mem)
+	for range 3 {
+		s := openStore(t, mem)
+		stop := runStore(t, s)
+		checkAdoptedRecords(t, s)
+		stop()
+		closeStore(t, s)
+		checkUnchanged(t, partitionFiles(t, mem), before)
+	}
+	s := openStore(t, mem)
+	mustProduce(t, lookUp(t, s, "orders"), 2, "new")
+	closeStore(t, s)
+	s = openStore(t, mem)
+	checkValues(t, lookUp(t, s, "orders"), 2, "orders-2-0", "orders-2-1", "new")
+}
+
 func TestAdoptWithoutClusterMetadata(t *testing.T) {
 	mem := adoptFS(t)
 	if err := mem.RemoveAll(filepath.Join(testDir, "__cluster_metadata-0")); err != nil {
@@ -321,7 +349,7 @@ func TestTieredTopicStaysOffline(t *testing.T) {
 	}
 	s := &Store{o: Options{FS: vfs.NewMem(vfs.MemOptions{})}}
 	s.o.setDefaults()
-	a := &adoption{s: s, st: newMetadataState(), dirs: map[string]map[int32]*adoptedDir{"t": {0: {}, 1: {}}}}
+	a := &adopter{s: s, st: newMetadataState(), dirs: map[string]map[int32]*adoptedDir{"t": {0: {}, 1: {}}}}
 	a.topic(TopicID{1}, "t", 2, configs)
 	if got := a.st.topics[TopicID{1}].unserved; len(got) != 2 || !strings.Contains(got[0], "tiered") {
 		t.Errorf("partitions of a tiered topic that stay offline: %v, want both", got)

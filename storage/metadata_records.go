@@ -19,7 +19,8 @@ const metadataFormat = 1
 //
 //	type             key                value, version 1
 //	1 format         -                  format uint16
-//	2 store          -                  cluster id string, directory id 16 bytes, adopted bool
+//	2 store          -                  cluster id string, directory id 16 bytes, adoption uint8: 0 none, 1 of a
+//	                                    directory that was not stopped in order, 2 of one that was
 //	3 epoch          -                  leader epoch int32, of the last start
 //	4 producer ids   -                  int64, the first producer id that no block holds
 //	5 topic          topic id 16 bytes  name string, partitions uvarint, adopted partitions uvarint,
@@ -56,7 +57,7 @@ type metadataState struct {
 	format      int
 	clusterID   string
 	directoryID [16]byte
-	adopted     bool  // the directory was another broker's before it was ours
+	adoption    adoption
 	epoch       int32 // of the last start; -1 before the first
 	producerIDs int64 // the first that no block holds
 	topics      map[TopicID]*topicMeta
@@ -67,6 +68,15 @@ type metadataState struct {
 	// shared has the configs of topics by their bytes: many topics have the same.
 	shared map[string]map[string]string
 }
+
+// adoption says whose the directory was before it was ours.
+type adoption uint8
+
+const (
+	notAdopted     adoption = iota
+	adoptedUnclean          // another broker's that was not stopped in order: its logs may have torn tails
+	adoptedClean            // another broker's
+)
 
 // topicMeta is a topic as the metadata log has it. It is immutable.
 type topicMeta struct {
@@ -103,7 +113,7 @@ func newMetadataState() *metadataState {
 func (st *metadataState) records() []metadataRecord {
 	all := []metadataRecord{
 		formatRecord(metadataFormat),
-		storeRecord(st.clusterID, st.directoryID, st.adopted),
+		storeRecord(st.clusterID, st.directoryID, st.adoption),
 		epochRecord(st.epoch),
 		producerIDsRecord(st.producerIDs),
 	}
@@ -145,10 +155,10 @@ func formatRecord(format uint16) metadataRecord {
 	return metadataRecord{[]byte{metadataFormatKey}, binary.BigEndian.AppendUint16([]byte{metadataValueVersion}, format)}
 }
 
-func storeRecord(clusterID string, directoryID [16]byte, adopted bool) metadataRecord {
+func storeRecord(clusterID string, directoryID [16]byte, a adoption) metadataRecord {
 	v := appendText([]byte{metadataValueVersion}, clusterID)
 	v = append(v, directoryID[:]...)
-	return metadataRecord{[]byte{metadataStoreKey}, appendBool(v, adopted)}
+	return metadataRecord{[]byte{metadataStoreKey}, append(v, byte(a))}
 }
 
 func epochRecord(epoch int32) metadataRecord {
@@ -194,13 +204,6 @@ func appendText(b []byte, s string) []byte {
 	return append(record.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
 func appendConfigs(b []byte, configs map[string]string) []byte {
 	b = record.AppendUvarint(b, uint64(len(configs)))
 	for _, name := range sortedKeys(configs) {
@@ -235,7 +238,8 @@ func (st *metadataState) apply(key, value []byte) error {
 	case metadataStoreKey:
 		st.clusterID = c.text()
 		copy(st.directoryID[:], c.bytes(16))
-		st.adopted = c.uint(1) == 1
+		st.adoption = adoption(c.uint(1))
+		c.bad = c.bad || st.adoption > adoptedClean
 	case metadataEpochKey:
 		st.epoch = int32(c.uint(4))
 	case metadataProducerIDsKey:

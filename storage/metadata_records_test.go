@@ -9,7 +9,7 @@ import (
 
 func testMetadataState() *metadataState {
 	st := newMetadataState()
-	st.clusterID, st.directoryID, st.adopted = "x9kM3vQ7T1uU5oHn0QwZpA", [16]byte{1, 2, 3}, true
+	st.clusterID, st.directoryID, st.adoption = "x9kM3vQ7T1uU5oHn0QwZpA", [16]byte{1, 2, 3}, adoptedClean
 	st.format, st.epoch, st.producerIDs = metadataFormat, 7, 4000
 	st.setTopic(TopicID{1}, &topicMeta{id: TopicID{1}, name: "orders", partitions: 3})
 	st.setTopic(TopicID{2}, &topicMeta{
@@ -61,7 +61,7 @@ func TestMetadataUndo(t *testing.T) {
 	change := []metadataRecord{
 		epochRecord(8),
 		producerIDsRecord(5000),
-		storeRecord("other", [16]byte{9}, false),
+		storeRecord("other", [16]byte{9}, notAdopted),
 		topicRecord(&topicMeta{id: TopicID{1}, name: "orders", partitions: 4}),
 		topicRecord(&topicMeta{id: TopicID{5}, name: "c.d", partitions: 1}),
 		{key: topicKey(metadataTopicKey, TopicID{2})},

@@ -16,7 +16,8 @@ const lockFile = ".lock"
 
 // startState is what is known of the stop before this start and of the recovery since.
 type startState struct {
-	clean bool // the last stop was in order: nothing needs recovery
+	clean    bool // the last stop was in order: nothing needs recovery
+	adoption adoption
 	// recovered: every partition that has a directory has been recovered since the start. Set by Run.
 	recovered atomic.Bool
 	ran       atomic.Bool // Run was called
@@ -115,6 +116,7 @@ func (s *Store) load() error {
 	}
 	s.clusterID, s.directoryID = st.clusterID, st.directoryID
 	s.epoch = st.epoch
+	s.started.adoption = st.adoption
 	// From here on the directory changes.
 	if s.started.clean, err = takeCleanShutdown(s.fs, s.dir); err != nil {
 		return err
@@ -197,6 +199,10 @@ func (s *Store) origin(t *Topic, i int32) logOrigin {
 	o.durability = s.o.Durability
 	o.clean = s.started.clean
 	o.adopted = i < t.adopted
+	if o.adopted && s.started.adoption == adoptedUnclean {
+		// The marker is ours and says nothing of what the other broker left.
+		o.clean = false
+	}
 	if reason := t.unserved[i]; reason != "" {
 		o.offline = errors.New(reason)
 	}
