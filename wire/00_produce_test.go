@@ -110,7 +110,7 @@ func TestProduceFieldCases(t *testing.T) {
 		checkRefused(t, b, "t", b.produce(v, "t", 0, nil), 87)
 	})
 	for _, c := range []struct{ version, code int16 }{{3, 76}, {6, 76}, {7, 0}, {13, 0}} {
-		t.Run("PROD-10", func(t *testing.T) {
+		t.Run(fmt.Sprintf("PROD-10/v%d", c.version), func(t *testing.T) {
 			b := newBroker(t, nil)
 			b.topic("t", 1)
 			p := b.produce(c.version, "t", 0, newBatch(record.BuilderOptions{Codec: record.Zstd}, b.nowMs(), "x"))
