@@ -59,8 +59,8 @@ type fetchCache struct {
 	sessions *fetchSessions // made at the first use; guarded by mu
 }
 
-// get returns the sessions. mu is held.
-func (c *fetchCache) get(config *BrokerConfig) *fetchSessions {
+// all returns the sessions. mu is held.
+func (c *fetchCache) all(config *BrokerConfig) *fetchSessions {
 	if c.sessions == nil {
 		c.sessions = newFetchSessions(int(config.Int("max.incremental.fetch.session.cache.slots")))
 	}
@@ -96,7 +96,7 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 
 	now := s.now()
 	s.fetches.mu.Lock()
-	x, partitions := s.fetches.get(s.config).begin(now, req.SessionID, req.SessionEpoch, req.Version >= 13, f.partitions, f.forget)
+	x, partitions := s.fetches.all(s.config).begin(now, req.SessionID, req.SessionEpoch, req.Version >= 13, f.partitions, f.forget)
 	s.fetches.mu.Unlock()
 	f.partitions = partitions
 
@@ -108,7 +108,7 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 
 	resp := fetchResponse{partitions: f.partitions}
 	s.fetches.mu.Lock()
-	resp.sessionID, resp.code = s.fetches.get(s.config).finish(s.now(), x, f.partitions)
+	resp.sessionID, resp.code = s.fetches.all(s.config).finish(s.now(), x, f.partitions)
 	s.fetches.mu.Unlock()
 	if resp.code != 0 {
 		resp.partitions = nil
