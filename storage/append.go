@@ -233,7 +233,7 @@ func (l *Log) makeDirectory() error {
 	}
 	_, err := l.ctx.fs.Stat(filepath.Join(l.dir, partitionMetadataFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		err = writePartitionMetadata(l.ctx.fs, l.dir, l.id)
+		err = l.ctx.files.withRoom(func() error { return writePartitionMetadata(l.ctx.fs, l.dir, l.id) })
 	}
 	if err != nil {
 		return err
@@ -328,7 +328,10 @@ func (l *Log) roll(c *TopicConfig, nowMs int64) error {
 		if _, err := old.writeIndexes(); err != nil {
 			return err
 		}
-		if err := writeProducerSnapshot(l.ctx.fs, l.dir, base, l.producers.snapshot(), false); err != nil {
+		err := l.ctx.files.withRoom(func() error {
+			return writeProducerSnapshot(l.ctx.fs, l.dir, base, l.producers.snapshot(), false)
+		})
+		if err != nil {
 			return err
 		}
 	}

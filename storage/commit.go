@@ -247,7 +247,7 @@ func (l *Log) syncRound(r round) error {
 	}
 	if r.writeEpoch {
 		// This syncs the directory as well.
-		return writeLeaderEpochs(l.ctx.fs, l.dir, r.epochs)
+		return l.ctx.files.withRoom(func() error { return writeLeaderEpochs(l.ctx.fs, l.dir, r.epochs) })
 	}
 	if r.names || len(r.rolled) > 0 {
 		return l.ctx.fs.SyncDir(l.dir)
@@ -456,8 +456,8 @@ func (l *Log) close() error {
 		if l.repair != nil {
 			err = l.mend()
 		}
-		if err == nil {
-			err = writeProducerSnapshot(l.ctx.fs, l.dir, l.end.Load(), l.producers.snapshot(), true)
+		if end := l.end.Load(); err == nil && l.snapshotAt != end {
+			err = writeProducerSnapshot(l.ctx.fs, l.dir, end, l.producers.snapshot(), true)
 		}
 	}
 	for _, s := range l.segments {

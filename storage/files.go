@@ -184,6 +184,16 @@ func (o *openFiles) makeRoom() bool {
 	return len(victims) > 0
 }
 
+// withRoom calls do, which opens files of its own, and once more when it failed and files could be closed: the process
+// may have been out of file descriptors.
+func (o *openFiles) withRoom(do func() error) error {
+	err := do()
+	if err != nil && !vfs.IsNoSpace(err) && !errors.Is(err, fs.ErrNotExist) && o.makeRoom() {
+		err = do()
+	}
+	return err
+}
+
 // close closes the file if it is open and nobody uses it.
 func (f *file) close() error {
 	if f.pins.Load() == fileClosed {

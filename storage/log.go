@@ -189,9 +189,11 @@ type Log struct {
 	closed    bool       // the store is stopping
 	logStart  int64
 	producers producerState
-	epochs    leaderEpochs
-	commit    commitState
-	repair    *repair // not nil while a cut is not on disk yet; appends try it again
+	// snapshotAt is the offset of the producer snapshot that recovery found at the end of the log, else -1.
+	snapshotAt int64
+	epochs     leaderEpochs
+	commit     commitState
+	repair     *repair // not nil while a cut is not on disk yet; appends try it again
 	// cutMarks has, for the last cuts, the offset the log was cut to; its end belongs to cuts.
 	cutMarks []int64
 	cutCause error
@@ -205,6 +207,7 @@ type Log struct {
 func newLog(c *logContext, topic string, index int32, id TopicID, dir string, config *atomic.Pointer[TopicConfig], o logOrigin) *Log {
 	l := &Log{ctx: c, topic: topic, index: index, id: id, dir: dir, config: config, origin: o}
 	l.epoch.Store(-1)
+	l.snapshotAt = -1
 	if o.offline != nil {
 		l.offline.Store(&OfflineError{Topic: topic, Partition: index, Cause: o.offline})
 		l.status.Store(int32(StatusOffline))
@@ -244,7 +247,8 @@ func (l *Log) visible() (*view, error) {
 }
 
 // recover loads the log if that has not happened yet, and waits for whoever is doing so. The error is ErrLogDeleted or
-// an *OfflineError.
+// an *OfflineError. When it was not damage but the disk, or the want of file descriptors, that kept the log from being
+// loaded, the next call tries again.
 func (l *Log) recover() error {
 	for {
 		switch Status(l.status.Load()) {
@@ -266,24 +270,43 @@ func (l *Log) recover() error {
 			<-wait
 			continue
 		}
-		l.load()
-		close(l.loading)
+		err := l.load()
+		l.loadMu.Lock()
+		done := l.loading
+		if err != nil {
+			l.loading = nil
+		}
+		l.loadMu.Unlock()
+		close(done)
+		if err != nil {
+			return err
+		}
 	}
 }
 
-// load recovers the log and puts it into service or takes it out.
-func (l *Log) load() {
+// load recovers the log and puts it into service or takes it out. The error says that neither could be done.
+func (l *Log) load() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.deleted.Load() {
 		l.status.Store(int32(StatusDeleted))
-		return
+		return nil
 	}
-	if err := l.loadDirectory(); err != nil {
+	err := l.loadDirectory()
+	var c *CorruptError
+	switch {
+	case err == nil:
+		l.status.Store(int32(StatusOnline))
+	case errors.As(err, &c):
 		l.setOffline(err)
-		return
+	default:
+		l.logger().Error("partition could not be recovered; its next use tries again", "err", err)
+		l.closeFiles()
+		l.producers, l.epochs, l.commit, l.takeover = producerState{}, nil, commitState{}, nil
+		l.status.Store(int32(StatusIdle))
+		return &OfflineError{Topic: l.topic, Partition: l.index, Cause: err}
 	}
-	l.status.Store(int32(StatusOnline))
+	return nil
 }
 
 // goOffline takes the log out of service and returns what its callers get from now on.

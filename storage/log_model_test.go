@@ -169,8 +169,10 @@ func (m *logModel) checkRead(l *Log, from int64, iso Isolation, aborted []Aborte
 			offset = b.NextOffset()
 		}
 	}
-	if !slices.Equal(got, want) {
-		return fmt.Errorf("got %v, want %v", got, want)
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			return fmt.Errorf("record %d of %d: got %v, want %d records with %v there", i, len(got), got[min(i, len(got)):min(i+2, len(got))], len(want), want[min(i, len(want)):min(i+2, len(want))])
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -268,3 +269,5 @@ func TestSegmentsRollAndRecover(t *testing.T) {
 	wantValues(t, readValues(t, l, 7, ReadUncommitted), want[7:]...)
 	rig.stop(l)
 }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

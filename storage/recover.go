@@ -47,6 +47,12 @@ func (l *Log) loadDirectory() error {
 		}
 	}
 	l.logStart = l.origin.logStart
+	// What lies wholly below the log start is not looked at: a crash while it was being removed leaves any part of it.
+	for len(r.plan.segments) > 1 && r.plan.segments[1].base <= l.logStart {
+		p := r.plan.segments[0]
+		r.obsolete = append(r.obsolete, l.newSegment(p.base, 0, p.suffix))
+		r.plan.segments = r.plan.segments[1:]
+	}
 	if err := r.openSegments(); err != nil {
 		return err
 	}
@@ -139,10 +145,22 @@ func (r *recovery) tidy() error {
 // them. It ends the log at the first batch that is not whole.
 func (r *recovery) openSegments() error {
 	l, c := r.l, r.l.config.Load()
-	r.scanned = len(r.plan.segments)
-	for i, p := range r.plan.segments {
+	plans := r.plan.segments
+	// Segments below the log start go unread: their removal may have come only half way.
+	for len(plans) > 1 && plans[1].base <= l.logStart {
+		r.obsolete = append(r.obsolete, l.newSegment(plans[0].base, c.SegmentIndexBytes, plans[0].suffix))
+		plans = plans[1:]
+	}
+	r.scanned = len(plans)
+	var tail *segment // the one before, when its end was read and not taken from the name of the next
+	for i, p := range plans {
 		s := l.newSegment(p.base, c.SegmentIndexBytes, p.suffix)
 		l.segments = append(l.segments, s)
+		if r.torn == nil && r.write && tail != nil && tail.next != s.base {
+			// Of names that were not synced, a later one may have survived without an earlier one.
+			r.torn = &badBatch{position: tail.size, next: tail.next, reason: fmt.Sprintf("the next segment begins at offset %d", s.base)}
+			r.tornAt, r.tornSize = tail, tail.size
+		}
 		if r.torn != nil {
 			r.lost = append(r.lost, s)
 			continue
@@ -153,13 +171,13 @@ func (r *recovery) openSegments() error {
 		}
 		s.modifiedMs, s.createdMs = info.ModTime.UnixMilli(), info.ModTime.UnixMilli()
 		limit := int64(-1) // base of the next segment
-		if i+1 < len(r.plan.segments) {
-			limit = r.plan.segments[i+1].base
+		if i+1 < len(plans) {
+			limit = plans[i+1].base
 		}
 		if limit >= 0 && (limit <= r.point || l.origin.clean) {
 			err = r.openClosed(s, p, info.Size, limit)
 		} else {
-			err = r.openTail(s, p, info.Size, limit)
+			err, tail = r.openTail(s, p, info.Size, limit), s
 		}
 		if err != nil {
 			return err
@@ -202,14 +220,30 @@ func (r *recovery) openIndexes(s *segment, c *TopicConfig, size, next, maxGap in
 	if s.times, err = openTimeIndex(&s.timesFile, n, s.base, c.SegmentIndexBytes, next); err != nil {
 		return err
 	}
-	if s.times.count() > 0 || size == 0 {
+	if size == 0 {
 		return nil
 	}
-	sc := batchScanner{r: &s.log, end: size, next: s.base}
-	if b, _, err := sc.scan(); err == nil && b.MaxTimestamp() >= 0 {
-		return errors.New("time index is empty and the records have timestamps")
+	// The last entry of the time index must be what a batch really has; without entries no batch has a timestamp.
+	last := s.times.last
+	e, err := s.offsets.lookup(&s.indexFile, last.Offset)
+	if err != nil {
+		return err
 	}
-	return nil
+	sc := batchScanner{r: &s.log, position: e.Position, end: size, next: s.base}
+	for {
+		b, _, err := sc.scan()
+		switch {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("time index ends at offset %d, where there is no batch", last.Offset)
+		case err != nil:
+			return err
+		case b.LastOffset() < last.Offset:
+		case b.MaxTimestamp() != last.Timestamp && !(last.Timestamp == noTimestamp && b.MaxTimestamp() < 0):
+			return fmt.Errorf("time index ends with timestamp %d at offset %d, where the batch has %d", last.Timestamp, last.Offset, b.MaxTimestamp())
+		default:
+			return nil
+		}
+	}
 }
 
 // rebuildIndexes makes the offset and time index of a closed segment anew from its batches' headers.
@@ -233,7 +267,10 @@ func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) err
 	if !r.write {
 		return nil
 	}
-	err := r.resetIndexFiles(s)
+	err := resetIndexFile(&s.indexFile, 0)
+	if err == nil {
+		err = resetIndexFile(&s.timesFile, 0)
+	}
 	if err == nil {
 		_, err = s.writeIndexes()
 	}
@@ -248,22 +285,26 @@ func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) err
 
 // resetIndexFiles cuts the index files to what the indexes have in them.
 func (r *recovery) resetIndexFiles(s *segment) error {
-	for _, x := range []struct {
-		f    *file
-		size int64
-	}{{&s.indexFile, s.offsets.storedSize()}, {&s.timesFile, s.times.storedSize()}, {&s.txnsFile, s.txns.storedSize()}} {
-		n, err := fileSize(x.f)
-		if notExist(err) || err == nil && n == x.size {
-			continue
-		}
-		if err == nil {
-			err = cutFile(x.f, x.size)
-		}
-		if err != nil {
-			return err
-		}
+	err := resetIndexFile(&s.indexFile, s.offsets.storedSize())
+	if err == nil {
+		err = resetIndexFile(&s.timesFile, s.times.storedSize())
 	}
-	return nil
+	if err == nil {
+		err = resetIndexFile(&s.txnsFile, s.txns.storedSize())
+	}
+	return err
+}
+
+// resetIndexFile cuts a file that has another size.
+func resetIndexFile(f *file, size int64) error {
+	n, err := fileSize(f)
+	if notExist(err) || err == nil && n == size {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return cutFile(f, size)
 }
 
 // openTail opens the segment that holds the recovery point, or one after it: up to the recovery point it goes by the
@@ -271,7 +312,7 @@ func (r *recovery) resetIndexFiles(s *segment) error {
 func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) error {
 	l, c := r.l, r.l.config.Load()
 	sc := batchScanner{r: &s.log, end: size, next: s.base}
-	if r.point > s.base || l.origin.clean {
+	if r.point > s.base {
 		start := r.openPrefix(s, p, size)
 		if start.Position > 0 {
 			if first, _, err := sc.scan(); err == nil {
@@ -283,8 +324,7 @@ func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) err
 	}
 	lastEpoch := int32(-1)
 	for {
-		below := l.origin.clean || sc.next < r.point
-		if !below && !sc.whole {
+		if sc.next >= r.point && !sc.whole {
 			sc.whole, sc.window = true, nil
 		}
 		b, position, err := sc.scan()
@@ -342,7 +382,7 @@ func (r *recovery) openPrefix(s *segment, p plannedSegment, size int64) OffsetEn
 	}
 	offsets, _ := DecodeOffsetIndex(b, s.base)
 	n := 0
-	for n < len(offsets) && offsets[n].Position < size && (r.l.origin.clean || offsets[n].Offset < r.point) {
+	for n < len(offsets) && offsets[n].Position < size && offsets[n].Offset < r.point {
 		n++
 	}
 	if n == 0 {
@@ -416,12 +456,8 @@ func (r *recovery) settleBounds() error {
 	if end < l.logStart {
 		// As Kafka: nothing of what is left is to be read any more.
 		l.logger().Warn("log ends below its start and begins anew", "offset", end, "start", l.logStart)
-		r.obsolete, l.segments, l.active, end = l.segments, nil, nil, l.logStart
-		r.scanned = 0
-	}
-	for len(l.segments) > 1 && l.segments[1].base <= l.logStart {
-		r.obsolete, l.segments = append(r.obsolete, l.segments[0]), l.segments[1:]
-		r.scanned = max(r.scanned-1, 0)
+		r.obsolete = append(r.obsolete, l.segments...)
+		l.segments, l.active, end, r.scanned = nil, nil, l.logStart, 0
 	}
 	l.end.Store(end)
 	return nil

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"io"
+	"slices"
 )
 
 // openTxnIndexes reads the transaction indexes of the segments. Of those that were read in full only what lies below
@@ -100,6 +101,9 @@ func (r *recovery) replayProducers() error {
 	state, from, err := r.loadSnapshot(limit)
 	if err != nil {
 		return err
+	}
+	if from == l.end.Load() && slices.Contains(r.plan.snapshots, from) {
+		l.snapshotAt = from
 	}
 	for i, s := range l.segments {
 		if s.next <= from {

@@ -1,0 +1,234 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+// faultScenario appends, rolls, flushes, deletes, stops and starts, sending again what was refused, and keeps what was
+// acknowledged.
+type faultScenario struct {
+	rig   *logRig
+	l     *Log
+	acked []string // "offset=value"
+	start int64
+	stage string
+}
+
+// send appends a batch until it is acknowledged. What is refused must not be in the log.
+func (f *faultScenario) send(b record.Batch, o AppendOptions, values ...string) error {
+	var failures []error
+	for range 5 {
+		a, err := f.l.Append(bytes.Clone(b), o)
+		if err == nil {
+			err = f.l.WaitDurable(context.Background(), a)
+		}
+		if err == nil {
+			for i, v := range values {
+				f.acked = append(f.acked, fmt.Sprintf("%d=%s", a.BaseOffset+int64(i), v))
+			}
+			return nil
+		}
+		var offline *OfflineError
+		if !errors.Is(err, ErrStorage) && !errors.As(err, &offline) {
+			return fmt.Errorf("append %v: got %w, want ErrStorage", values, err)
+		}
+		failures = append(failures, err)
+	}
+	return fmt.Errorf("append %v was refused too often: %w", values, errors.Join(failures...))
+}
+
+// again calls a function until it works.
+func (f *faultScenario) again(do func() error) error {
+	var err error
+	for range 5 {
+		if err = do(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (f *faultScenario) check() error {
+	return f.again(func() error {
+		var got []string
+		var reader record.Reader
+		for offset := f.start; ; {
+			res, err := f.l.Read(nil, ReadRequest{Offset: offset, MaxBytes: 1 << 20, MinOneBatch: true})
+			if err != nil {
+				return err
+			}
+			if len(res.Data) == 0 {
+				break
+			}
+			for rest := res.Data; len(rest) > 0; {
+				var b record.Batch
+				if b, rest, err = record.Cut(rest); err != nil {
+					return err
+				}
+				for rec, err := range reader.Records(b) {
+					if err != nil {
+						return err
+					}
+					if rec.Offset >= f.start && !b.Control() {
+						got = append(got, fmt.Sprintf("%d=%s", rec.Offset, rec.Value))
+					}
+				}
+				offset = b.NextOffset()
+			}
+		}
+		var want []string
+		for _, v := range f.acked {
+			var o int64
+			fmt.Sscanf(v, "%d=", &o)
+			if o >= f.start {
+				want = append(want, v)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Errorf("log has %v, acknowledged is %v", got, want)
+		}
+		return nil
+	})
+}
+
+func (f *faultScenario) run() error {
+	f.l = f.rig.start()
+	sequence := int32(0)
+	for i := range 9 {
+		f.stage = fmt.Sprintf("append %d", i)
+		v := fmt.Sprintf("v%d", i)
+		if err := f.send(testBatch(v), AppendOptions{}, v); err != nil {
+			return err
+		}
+		w := fmt.Sprintf("%d/0", sequence)
+		if err := f.send(idempotentBatch(7, 0, sequence, 1), AppendOptions{}, w); err != nil {
+			return err
+		}
+		sequence++
+		if i == 4 {
+			f.stage = "transaction"
+			coordinator := AppendOptions{Origin: OriginCoordinator}
+			if err := f.send(txnBatch(9, 0, 0, 1), coordinator, "0/0"); err != nil {
+				return err
+			}
+			if err := f.send(record.EndTxnMarker(9, 0, record.Marker{}, 1, 0), coordinator); err != nil {
+				return err
+			}
+			f.stage = "flush"
+			if err := f.again(f.l.flush); err != nil {
+				return err
+			}
+			if point, _, ok := f.l.checkpoints(); ok {
+				f.rig.setPoint(point)
+			}
+		}
+		if i == 6 {
+			f.stage = "delete"
+			if err := f.again(func() error { _, err := f.l.DeleteBefore(5); return err }); err != nil {
+				return err
+			}
+			f.start = 5
+		}
+		if i == 7 {
+			f.stage = "kill"
+			f.rig.kill(f.l)
+			f.l = f.rig.start()
+			if err := f.check(); err != nil {
+				return err
+			}
+		}
+	}
+	f.stage = "check"
+	if err := f.check(); err != nil {
+		return err
+	}
+	if got, ok, err := f.l.OffsetForTime(0, ReadUncommitted); err != nil && !errors.Is(err, ErrStorage) && !errors.Is(err, ErrOffline) || err == nil && (!ok || got.Offset != f.start) {
+		return fmt.Errorf("offset for time 0: got %+v, %v, %v", got, ok, err)
+	}
+	f.stage = "stop"
+	if err := f.l.close(); err == nil {
+		if point, _, ok := f.l.checkpoints(); ok {
+			f.rig.setPoint(point)
+		}
+		f.rig.clean = true
+	}
+	f.rig.ctx.commits.close()
+	f.stage = "start again"
+	f.l = f.rig.start()
+	if err := f.check(); err != nil {
+		return err
+	}
+	v := "last"
+	if err := f.send(testBatch(v), AppendOptions{}, v); err != nil {
+		return err
+	}
+	return f.check()
+}
+
+// TestEveryOperationMayFail fails the i-th file operation of a scenario, for every i: nothing acknowledged is lost,
+// nothing refused appears, and the log works again by itself.
+func TestEveryOperationMayFail(t *testing.T) {
+	for _, kind := range []struct {
+		name string
+		err  func(op vfs.Op) error
+	}{
+		{"error", func(vfs.Op) error { return errInjected }},
+		{"no space", func(vfs.Op) error { return vfs.ErrNoSpace }},
+		{"short write", func(op vfs.Op) error {
+			if op.Kind == vfs.OpWriteAt {
+				return &vfs.ShortWrite{N: op.Size / 2}
+			}
+			return nil
+		}},
+		{"lost sync", func(op vfs.Op) error {
+			if op.Kind == vfs.OpSync {
+				return &vfs.LostSync{Err: errInjected}
+			}
+			return nil
+		}},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			for i := int64(0); ; i++ {
+				mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+				var failed *vfs.Op
+				fsys := vfs.Inject(mem, func(op vfs.Op) error {
+					if op.Index != i {
+						return nil
+					}
+					err := kind.err(op)
+					if err != nil {
+						failed = &op
+					}
+					return err
+				})
+				if i == 0 {
+					i = 2 // the rig's own
+				}
+				f := &faultScenario{rig: newLogRig(t, fsys)}
+				f.rig.configs["internal.segment.bytes"] = "300"
+				f.rig.configs["index.interval.bytes"] = "100"
+				f.rig.configs["file.delete.delay.ms"] = "0"
+				if err := f.run(); err != nil {
+					t.Fatalf("operation %d (%v) failed; at %s: %v", i, failed, f.stage, err)
+				}
+				// What was acknowledged is on disk, whatever failed before.
+				f.rig.fs, f.rig.clean = mem.CrashClone(uint64(i), 0), false
+				f.rig.kill(f.l)
+				f.l = f.rig.start()
+				if err := f.check(); err != nil {
+					t.Fatalf("operation %d (%v) failed; after a crash: %v", i, failed, err)
+				}
+				if failed == nil && i > 400 {
+					break
+				}
+			}
+		})
+	}
+}
