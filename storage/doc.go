@@ -53,13 +53,21 @@
 //
 // A lock may be taken while holding one above it.
 //
-//	Topic.mu         over the making of a log; no I/O
-//	Log.loadMu       no I/O
-//	Log.mu           over recovery, writes, rolls and cuts of that log; over no sync but that of a cut
-//	committer.mu     no I/O
-//	watches.mu       no I/O
-//	file.mu          over the opening of that file
-//	openFiles.mu     no I/O
+//	producerIDs.mu       over the commit of a block of producer ids
+//	retirements.moves    over the moving of directories
+//	Topic.mu             over the making of a log; no I/O
+//	Store.defaultsMu     no I/O
+//	Log.loadMu           no I/O
+//	Log.mu               over recovery, writes, rolls and cuts of that log; over no sync but that of a cut
+//	committer.mu         no I/O
+//	watches.mu           no I/O
+//	metadataLog.mu       no I/O
+//	checkpoints.writing  over the writing of a checkpoint file
+//	checkpoints.mu       no I/O
+//	Store.mu             no I/O
+//	retirements.mu       no I/O
+//	file.mu              over the opening of that file
+//	openFiles.mu         no I/O
 //
 // Readers take file.mu and openFiles.mu only, and those only when a file has to be opened. Nothing that is waited for
 // is done by somebody who needs a lock that the waiter holds.

@@ -354,7 +354,11 @@ func (st *metadataState) applyConfigs(id []byte, c *fields) {
 		delete(st.configs, k)
 		return
 	}
-	if configs := c.configs(); !c.bad {
+	switch configs := c.configs(); {
+	case c.bad:
+	case len(configs) == 0:
+		delete(st.configs, k)
+	default:
 		st.configs[k] = configs
 	}
 }

@@ -326,13 +326,30 @@ func (s *Store) forgetDeleted(ids map[TopicID]bool) {
 }
 
 // scanDirs looks at every directory, moves those of no topic away and hands those of deleted topics to Run. It returns
-// the partitions that have directories. Run calls it once.
-func (s *Store) scanDirs() (found []partitionKey, err error) {
+// the partitions of topics that have directories. Run calls it once.
+func (s *Store) scanDirs() ([]partitionKey, error) {
+	found, complete, err := s.moveStrangers()
+	if err != nil || !complete {
+		return found, err
+	}
+	// Of the deleted topics that have no directory in line to be removed, there is none.
+	gone := make(map[TopicID]bool)
+	s.mu.RLock()
+	for id := range s.deleted {
+		gone[id] = true
+	}
+	s.mu.RUnlock()
+	s.forgetDeleted(gone)
+	return found, nil
+}
+
+// moveStrangers is scanDirs but for the records. complete is false when a directory could not be dealt with.
+func (s *Store) moveStrangers() (found []partitionKey, complete bool, err error) {
 	s.retiring.moves.Lock()
 	defer s.retiring.moves.Unlock()
 	names, err := s.fs.List(s.dir)
 	if err != nil {
-		return found, err
+		return nil, false, err
 	}
 	known := make(map[string]bool)
 	s.retiring.mu.Lock()
@@ -340,7 +357,8 @@ func (s *Store) scanDirs() (found []partitionKey, err error) {
 		known[d.name] = true
 	}
 	s.retiring.mu.Unlock()
-	moved, failed := false, false
+	moved := false
+	complete = true
 	for _, name := range names {
 		if id, ok := parseDeleteDirName(name); ok {
 			if s.isDeleted(id) && !known[name] {
@@ -365,27 +383,14 @@ func (s *Store) scanDirs() (found []partitionKey, err error) {
 		m, err := s.evict(name)
 		if err != nil {
 			s.o.Logger.Warn("directory of no topic is not moved aside", "dir", name, "error", err)
-			failed = true
+			complete = false
 		}
 		moved = moved || m
 	}
 	if moved {
-		if err := s.fs.SyncDir(s.dir); err != nil {
-			return found, err
-		}
+		err = s.fs.SyncDir(s.dir)
 	}
-	if failed {
-		return found, nil
-	}
-	// Of the deleted topics that have no directory in line to be removed, there is none.
-	gone := make(map[TopicID]bool)
-	s.mu.RLock()
-	for id := range s.deleted {
-		gone[id] = true
-	}
-	s.mu.RUnlock()
-	s.forgetDeleted(gone)
-	return found, nil
+	return found, complete, err
 }
 
 // isDeleted reports whether an id is that of a deleted topic of which directories may be left.

@@ -25,16 +25,17 @@ type checkpoints struct {
 	dir string
 	fs  vfs.FS
 
-	mu    sync.Mutex // held over the writing of the files
-	files [3]checkpointFile
+	writing sync.Mutex // held over the writing of a file
+	mu      sync.Mutex // never held over I/O
+	files   [3]checkpointFile
 }
 
 // checkpointFile is one of the files; guarded by checkpoints.mu.
 type checkpointFile struct {
 	name    string
 	offsets map[partitionKey]int64
-	stale   bool // the file differs from offsets in a line that is gone
-	changed bool // it differs otherwise
+	stale   bool // the file may have a line that offsets lacks
+	changed bool // the file may differ from offsets otherwise
 }
 
 // Places in checkpoints.files.
@@ -83,8 +84,10 @@ func (c *checkpoints) keep(exists func(partitionKey) bool) {
 // drop drops the lines of a topic's partitions and makes sure that the files are without them, and without all others
 // that were dropped before. High watermarks, which nothing is decided by, can wait.
 func (c *checkpoints) drop(topic string, partitions int32) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	var stale [len(c.files)]bool
 	for i := range c.files {
 		f := &c.files[i]
 		for p := range partitions {
@@ -94,8 +97,12 @@ func (c *checkpoints) drop(topic string, partitions int32) error {
 				f.stale = true
 			}
 		}
-		if f.stale && i != highWatermarks {
-			if err := c.write(f); err != nil {
+		stale[i] = f.stale && i != highWatermarks
+	}
+	c.mu.Unlock()
+	for i := range stale {
+		if stale[i] {
+			if err := c.write(&c.files[i]); err != nil {
 				return err
 			}
 		}
@@ -114,13 +121,18 @@ func (c *checkpoints) origin(topic string, partition int32) logOrigin {
 // saveLogStart makes the log start offset of a partition durable. live is asked under the lock, so that a log whose
 // topic is being deleted leaves no line behind.
 func (c *checkpoints) saveLogStart(topic string, partition int32, offset int64, live func() bool) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	f := &c.files[logStarts]
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !live() {
+	ok := live()
+	if ok {
+		f.set(partitionKey{topic, partition}, offset)
+	}
+	c.mu.Unlock()
+	if !ok {
 		return ErrLogDeleted
 	}
-	f := &c.files[logStarts]
-	f.set(partitionKey{topic, partition}, offset)
 	return c.write(f)
 }
 
@@ -148,10 +160,14 @@ func (f *checkpointFile) set(k partitionKey, offset int64) {
 
 // flush writes the files that have changed.
 func (c *checkpoints) flush() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	for i := range c.files {
-		if f := &c.files[i]; f.stale || f.changed {
+		f := &c.files[i]
+		c.mu.Lock()
+		due := f.stale || f.changed
+		c.mu.Unlock()
+		if due {
 			if err := c.write(f); err != nil {
 				return err
 			}
@@ -160,18 +176,24 @@ func (c *checkpoints) flush() error {
 	return nil
 }
 
-// write replaces a file; mu is held.
+// write replaces a file; writing is held, mu is not.
 func (c *checkpoints) write(f *checkpointFile) error {
+	c.mu.Lock()
 	lines := make([]PartitionOffset, 0, len(f.offsets))
 	for k, offset := range f.offsets {
 		lines = append(lines, PartitionOffset{Topic: k.topic, Partition: k.partition, Offset: offset})
 	}
+	stale, changed := f.stale, f.changed
+	f.stale, f.changed = false, false
+	c.mu.Unlock()
 	slices.SortFunc(lines, func(a, b PartitionOffset) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
-	if err := writeOffsetCheckpoint(c.fs, filepath.Join(c.dir, f.name), lines); err != nil {
-		return err
+	err := writeOffsetCheckpoint(c.fs, filepath.Join(c.dir, f.name), lines)
+	if err != nil {
+		c.mu.Lock()
+		f.stale, f.changed = f.stale || stale, f.changed || changed
+		c.mu.Unlock()
 	}
-	f.stale, f.changed = false, false
-	return nil
+	return err
 }
