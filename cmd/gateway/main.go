@@ -77,6 +77,7 @@ func newRootCommand() *cobra.Command {
 		newProduceCommand(),
 		newConsumeCommand(),
 		newDemoCommand(),
+		newDumpCommand(),
 	)
 	return root
 }
