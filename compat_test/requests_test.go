@@ -89,9 +89,6 @@ type topic struct {
 	ID   [16]byte
 }
 
-// configs are topic configs, name and value in turn.
-func configs(pairs ...string) []string { return pairs }
-
 // createTopic creates a topic with a fresh name and waits until it serves.
 func (s *server) createTopic(t testing.TB, prefix string, partitions int32, configs ...string) topic {
 	t.Helper()

@@ -58,7 +58,17 @@ func newStoppedServer(t testing.TB, dir string, args ...string) *server {
 	if os.Getenv(addrVariable) != "" {
 		t.Skip("needs a broker of its own")
 	}
-	return &server{Dir: dir, Addr: "127.0.0.1:0", args: args}
+	s := &server{Dir: dir, Addr: "127.0.0.1:0", args: args}
+	t.Cleanup(func() {
+		if s.cmd == nil {
+			return
+		}
+		s.cmd.Process.Kill() // an error when it has ended
+		if t.Failed() {
+			t.Logf("gateway %s said:\n%s", strings.Join(s.cmd.Args[1:], " "), s.out.tail(60))
+		}
+	})
+	return s
 }
 
 // External says whether the broker is not ours to start and stop.
@@ -98,20 +108,14 @@ func (s *server) Start(t testing.TB) {
 		out.read(bufio.NewReader(stderr))
 		exit <- cmd.Wait()
 	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill() // nothing to do when it has ended
-		if t.Failed() {
-			t.Logf("%s said:\n%s", strings.Join(command, " "), out.tail(60))
-		}
-	})
 	select {
 	case s.Listeners = <-out.ready:
 		s.Addr = s.Listeners[0]
 	case err := <-exit:
 		exit <- err
-		t.Fatalf("%s ended before it was ready: %v\n%s", strings.Join(command, " "), err, out.tail(60))
+		t.Fatalf("the gateway ended before it was ready: %v", err)
 	case <-within(t).Done():
-		t.Fatalf("%s is not ready after %s\n%s", strings.Join(command, " "), waitLimit, out.tail(60))
+		t.Fatalf("the gateway is not ready after %s", waitLimit)
 	}
 }
 
