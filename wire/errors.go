@@ -40,8 +40,8 @@ var codes = []struct {
 	{storage.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
 	{storage.ErrInvalidTxnState, kerr.InvalidTxnState},
 	{storage.ErrCoordinatorFenced, kerr.TransactionCoordinatorFenced},
-	// Kafka has no such state. A client takes this code as final and says what it means.
-	{storage.ErrTransactionsUnsupported, kerr.UnsupportedVersion},
+	// Kafka has no such state. A client takes this code as final.
+	{storage.ErrTransactionsUnsupported, kerr.TransactionalIDAuthorizationFailed},
 
 	{groups.ErrLoading, kerr.CoordinatorLoadInProgress},
 	{groups.ErrNotAvailable, kerr.CoordinatorNotAvailable},

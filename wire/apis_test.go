@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestSurface shows each change of what is served.
+func TestSurface(t *testing.T) {
+	datadriven.RunTest(t, "testdata/surface", func(t *testing.T, d *datadriven.TestData) string {
+		var b strings.Builder
+		for i := range apis.rows {
+			a := &apis.rows[i]
+			fmt.Fprintf(&b, "%d %s %s", a.key, keyName(a.key), versionRange(a.min, a.max))
+			if a.advertisedMin != a.min {
+				fmt.Fprintf(&b, ", advertised from %d", a.advertisedMin)
+			}
+			if a.start != nil {
+				b.WriteString(", overlaps")
+			}
+			b.WriteString("\n")
+		}
+		return b.String()
+	})
+}
+
+func TestServedVersionsAreKafkas(t *testing.T) {
+	last := int16(-1)
+	known := map[int16]kafkaKey{}
+	for _, k := range kafkaKeys {
+		if k.key <= last {
+			t.Errorf("key %d after %d", k.key, last)
+		}
+		last, known[k.key] = k.key, k
+	}
+	for i := range apis.rows {
+		a := &apis.rows[i]
+		k, ok := known[a.key]
+		if !ok || a.min != k.min || a.max != k.max {
+			t.Errorf("key %d serves %s, want %s (%s)", a.key, versionRange(a.min, a.max), versionRange(k.min, k.max), k.name)
+		}
+	}
+	for _, d := range differences {
+		if apis.find(d.key) == nil {
+			t.Errorf("a difference is told of key %d, which is not served", d.key)
+		}
+	}
+}
+
+// TestCompatibilityPage holds docs/compatibility.md against the table; -rewrite writes it.
+func TestCompatibilityPage(t *testing.T) {
+	file := filepath.Join("..", "docs", "compatibility.md")
+	want := compatibilityPage()
+	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A checkout may have changed the line ends.
+	if strings.ReplaceAll(string(got), "\r\n", "\n") != want {
+		t.Errorf("%s is not what the table says; run go test ./wire -run Compatibility -rewrite", file)
+	}
+}

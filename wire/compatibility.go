@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+)
+
+// kafkaKey is a key that a broker of Apache Kafka 4.4 serves to clients, with the versions it serves.
+type kafkaKey struct {
+	key      int16
+	name     string
+	min, max int16
+}
+
+// kafkaKeys are all of them; what only controllers and brokers send to each other is not among them. Kafka:
+// clients/src/main/resources/common/message.
+var kafkaKeys = []kafkaKey{
+	{0, "Produce", 3, 13},
+	{1, "Fetch", 4, 18},
+	{2, "ListOffsets", 1, 11},
+	{3, "Metadata", 0, 13},
+	{8, "OffsetCommit", 2, 10},
+	{9, "OffsetFetch", 1, 10},
+	{10, "FindCoordinator", 0, 6},
+	{11, "JoinGroup", 0, 9},
+	{12, "Heartbeat", 0, 4},
+	{13, "LeaveGroup", 0, 5},
+	{14, "SyncGroup", 0, 5},
+	{15, "DescribeGroups", 0, 6},
+	{16, "ListGroups", 0, 5},
+	{17, "SaslHandshake", 0, 1},
+	{18, "ApiVersions", 0, 5},
+	{19, "CreateTopics", 2, 7},
+	{20, "DeleteTopics", 1, 6},
+	{21, "DeleteRecords", 0, 2},
+	{22, "InitProducerId", 0, 5},
+	{23, "OffsetForLeaderEpoch", 2, 4},
+	{24, "AddPartitionsToTxn", 0, 5},
+	{25, "AddOffsetsToTxn", 0, 4},
+	{26, "EndTxn", 0, 5},
+	{27, "WriteTxnMarkers", 1, 2},
+	{28, "TxnOffsetCommit", 0, 6},
+	{29, "DescribeAcls", 1, 3},
+	{30, "CreateAcls", 1, 3},
+	{31, "DeleteAcls", 1, 3},
+	{32, "DescribeConfigs", 1, 4},
+	{33, "AlterConfigs", 0, 2},
+	{34, "AlterReplicaLogDirs", 1, 2},
+	{35, "DescribeLogDirs", 1, 5},
+	{36, "SaslAuthenticate", 0, 2},
+	{37, "CreatePartitions", 0, 3},
+	{38, "CreateDelegationToken", 1, 3},
+	{39, "RenewDelegationToken", 1, 2},
+	{40, "ExpireDelegationToken", 1, 2},
+	{41, "DescribeDelegationToken", 1, 3},
+	{42, "DeleteGroups", 0, 3},
+	{43, "ElectLeaders", 0, 2},
+	{44, "IncrementalAlterConfigs", 0, 1},
+	{45, "AlterPartitionReassignments", 0, 1},
+	{46, "ListPartitionReassignments", 0, 0},
+	{47, "OffsetDelete", 0, 0},
+	{48, "DescribeClientQuotas", 0, 1},
+	{49, "AlterClientQuotas", 0, 1},
+	{50, "DescribeUserScramCredentials", 0, 0},
+	{51, "AlterUserScramCredentials", 0, 0},
+	{55, "DescribeQuorum", 0, 2},
+	{57, "UpdateFeatures", 0, 2},
+	{60, "DescribeCluster", 0, 2},
+	{61, "DescribeProducers", 0, 0},
+	{64, "UnregisterBroker", 0, 0},
+	{65, "DescribeTransactions", 0, 0},
+	{66, "ListTransactions", 0, 2},
+	{68, "ConsumerGroupHeartbeat", 0, 1},
+	{69, "ConsumerGroupDescribe", 0, 1},
+	{71, "GetTelemetrySubscriptions", 0, 0},
+	{72, "PushTelemetry", 0, 0},
+	{74, "ListConfigResources", 0, 1},
+	{75, "DescribeTopicPartitions", 0, 0},
+	{76, "ShareGroupHeartbeat", 1, 1},
+	{77, "ShareGroupDescribe", 1, 1},
+	{78, "ShareFetch", 1, 2},
+	{79, "ShareAcknowledge", 1, 2},
+	{80, "AddRaftVoter", 0, 1},
+	{81, "RemoveRaftVoter", 0, 0},
+	{83, "InitializeShareGroupState", 0, 0},
+	{84, "ReadShareGroupState", 0, 0},
+	{85, "WriteShareGroupState", 0, 1},
+	{86, "DeleteShareGroupState", 0, 0},
+	{87, "ReadShareGroupStateSummary", 0, 1},
+	{88, "StreamsGroupHeartbeat", 0, 1},
+	{89, "StreamsGroupDescribe", 0, 1},
+	{90, "DescribeShareGroupOffsets", 0, 1},
+	{91, "AlterShareGroupOffsets", 0, 0},
+	{92, "DeleteShareGroupOffsets", 0, 0},
+	{93, "StreamsGroupTopologyDescriptionUpdate", 0, 0},
+	{94, "UnregisterController", 0, 0},
+}
+
+// difference is something about a served key that a client of Kafka might expect and does not get.
+type difference struct {
+	key  int16
+	what string // what is asked
+	gets string // what is answered
+}
+
+// differences lists them by key. What the answer is when it is an error is always one of Kafka's.
+var differences = []difference{
+	{0, "records of a transaction", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
+	{0, "a request of version 0 to 2", "the connection is closed, as by Kafka; ApiVersions names version 0 all the same, since librdkafka needs to see it"},
+	{8, "a commit by a member of a group", "ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND: consumers assign partitions themselves until group membership is served"},
+	{10, "the coordinator of a share group's partition", "INVALID_REQUEST"},
+	{10, "the coordinator of a group when `__consumer_offsets` does not exist yet", "it is made before the answer; Kafka answers COORDINATOR_NOT_AVAILABLE once"},
+	{18, "the features `transaction.version`, `group.version`, `share.version`, `streams.version`", "not named: what they stand for is not served"},
+	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
+	{22, "a transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
+	{60, "controllers", "MISMATCHED_ENDPOINT_TYPE, as from a Kafka broker"},
+}
+
+// frameLimits are told on the page, since Kafka has one limit for all keys.
+const frameLimitsText = "A frame of Produce may have `socket.request.max.bytes` (100 MiB), one of JoinGroup, SyncGroup, " +
+	"OffsetCommit, TxnOffsetCommit and CreateTopics 32 MiB, any other 2 MiB. Kafka has the first limit for all. " +
+	"A larger frame closes the connection.\n"
+
+// compatibilityPage returns docs/compatibility.md.
+func compatibilityPage() string {
+	var b strings.Builder
+	b.WriteString("# Compatibility\n\n")
+	b.WriteString("This page is made from the program's own table of what it serves (`go test ./wire -run Compatibility -rewrite`).\n")
+	b.WriteString("Versions are those of Apache Kafka 4.4. A client learns the same table by an ApiVersions request. A key or\n")
+	b.WriteString("version that is not served closes the connection, as Kafka does.\n\n")
+	b.WriteString("## Served\n\n| key | API | versions |\n| ---: | --- | --- |\n")
+	for _, k := range kafkaKeys {
+		if a := apis.find(k.key); a != nil {
+			fmt.Fprintf(&b, "| %d | %s | %s |\n", k.key, k.name, versionRange(a.min, a.max))
+		}
+	}
+	b.WriteString("\n## Differences\n\n| API | asked for | answer |\n| --- | --- | --- |\n")
+	for _, d := range differences {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", keyName(d.key), d.what, d.gets)
+	}
+	b.WriteString("\n" + frameLimitsText)
+	b.WriteString("\n## Not served\n\nNot advertised either, so that clients do not send them.\n\n")
+	b.WriteString("| key | API | Kafka's versions |\n| ---: | --- | --- |\n")
+	for _, k := range kafkaKeys {
+		if apis.find(k.key) == nil {
+			fmt.Fprintf(&b, "| %d | %s | %s |\n", k.key, k.name, versionRange(k.min, k.max))
+		}
+	}
+	return b.String()
+}
+
+func versionRange(first, last int16) string {
+	if first == last {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
+}
+
+// keyName returns Kafka's name of a key.
+func keyName(key int16) string {
+	for _, k := range kafkaKeys {
+		if k.key == key {
+			return k.name
+		}
+	}
+	return fmt.Sprintf("key %d", key)
+}
