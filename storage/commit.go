@@ -155,7 +155,8 @@ func (l *Log) schedule() {
 	}
 	if l.origin.durability == Async && !c.flush && !l.closed {
 		if c.timer == nil {
-			c.timer = time.AfterFunc(min(asyncDelay, time.Duration(l.config.Load().FlushMs)*time.Millisecond), l.commitLater)
+			delay := min(asyncDelay.Milliseconds(), l.config.Load().FlushMs)
+			c.timer = time.AfterFunc(time.Duration(delay)*time.Millisecond, l.commitLater)
 		}
 		return
 	}

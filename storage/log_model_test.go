@@ -265,7 +265,7 @@ func (m *modelRun) next() (record.Batch, modelBatch, AppendOptions) {
 		ao.Origin = OriginCoordinator
 		if m.txn[mb.producer] && r.IntN(2) == 0 {
 			mb.marker, mb.commit = true, r.IntN(2) == 0
-			mb.next = base + 1
+			mb.next, mb.times = base+1, []int64{1000}
 			return bytes.Clone(record.EndTxnMarker(mb.producer, 0, record.Marker{Commit: mb.commit}, 1000, -1)), mb, ao
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 )
 
 // tornSuffix is in the name of a file that keeps what recovery cut off: the name of the .log file, this, and the
@@ -24,12 +25,8 @@ func (r *recovery) finish() error {
 			}
 		}
 	}
-	for _, offset := range r.plan.snapshots {
-		if offset > l.end.Load() {
-			if err := l.ctx.fs.Remove(l.path(producerSnapshotName(offset))); err != nil && !notExist(err) {
-				return err
-			}
-		}
+	if err := r.removeSnapshots(); err != nil {
+		return err
 	}
 	c := l.config.Load()
 	if s := l.active; s != nil {
@@ -47,6 +44,23 @@ func (r *recovery) finish() error {
 	if err := r.syncCaches(); err != nil {
 		// The log is whole without them; the next start looks at more of it.
 		l.logger().Warn("recovered indexes could not be written", "err", err)
+	}
+	return nil
+}
+
+// removeSnapshots removes the producer snapshots beyond the end, and those at no segment's beginning but for the last.
+// Kafka: ProducerStateManager.removeStraySnapshots.
+func (r *recovery) removeSnapshots() error {
+	l := r.l
+	kept := slices.DeleteFunc(slices.Clone(r.plan.snapshots), func(o int64) bool { return o > l.end.Load() })
+	for _, offset := range r.plan.snapshots {
+		if offset <= l.end.Load() && offset == kept[len(kept)-1] ||
+			slices.ContainsFunc(l.segments, func(s *segment) bool { return s.base == offset }) {
+			continue
+		}
+		if err := l.ctx.fs.Remove(l.path(producerSnapshotName(offset))); err != nil && !notExist(err) {
+			return err
+		}
 	}
 	return nil
 }
@@ -93,12 +107,12 @@ func (r *recovery) syncCaches() error {
 		return nil
 	}
 	if l.commit.epochs {
+		// This syncs the directory as well.
 		if err := writeLeaderEpochs(l.ctx.fs, l.dir, l.epochs); err != nil {
 			return err
 		}
 		l.commit.epochs = false
-	}
-	if err := l.ctx.fs.SyncDir(l.dir); err != nil {
+	} else if err := l.ctx.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
 	l.commit.recoveryPoint = l.end.Load()
