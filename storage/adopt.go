@@ -179,7 +179,7 @@ func (a *adopter) topics() error {
 	case err == nil:
 		a.fromKafka(kafka)
 	case errors.Is(err, fs.ErrNotExist) || isCorrupt(err):
-		a.s.o.Logger.Warn("topic configs are not known, cleaning stays off until a cleanup.policy is set", "cause", err)
+		a.s.o.Logger.Warn("topic configs are not known, cleaning stays off until a cleanup.policy is set", "err", err)
 		if err := a.fromDirectories(); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (a *adopter) fromKafka(kafka *kafkaMetadata) {
 		}
 		configs, faults := kafka.topicConfigs(t.name)
 		for _, fault := range faults {
-			a.s.o.Logger.Warn("config of an adopted topic is left out", "topic", t.name, "fault", fault)
+			a.s.o.Logger.Warn("config of an adopted topic is left out", "topic", t.name, "err", fault)
 		}
 		a.topic(id, t.name, partitionCount(t.partitions), configs)
 	}

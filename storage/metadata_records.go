@@ -27,8 +27,10 @@ const metadataFormat = 1
 //	                                    configs, unserved partitions (count, then index uvarint and reason string)
 //	6 deleted topic  topic id 16 bytes  name string; kept until no directory of it is left
 //	7 configs        kind byte, name    configs (count, then name and value strings, by name)
+//	8 snapshot       -                  0 at its beginning, 1 at its end, uint8
 //
-// A topic's removal is one batch of two records: null for type 5, and type 6.
+// A topic's removal is one batch of two records: null for type 5, and type 6. The records between the two of type 8 are
+// the whole state; from the second on nothing before the first counts, whether or not it is still there.
 const (
 	metadataFormatKey      = 1
 	metadataStoreKey       = 2
@@ -37,6 +39,7 @@ const (
 	metadataTopicKey       = 5
 	metadataDeletedKey     = 6
 	metadataConfigsKey     = 7
+	metadataSnapshotKey    = 8
 )
 
 const metadataValueVersion = 1
@@ -109,9 +112,10 @@ func newMetadataState() *metadataState {
 	}
 }
 
-// records returns the whole state as records, the format first, in an order that depends on nothing else.
+// records returns the whole state as a snapshot, in an order that depends on nothing else.
 func (st *metadataState) records() []metadataRecord {
 	all := []metadataRecord{
+		snapshotRecord(0),
 		formatRecord(metadataFormat),
 		storeRecord(st.clusterID, st.directoryID, st.adoption),
 		epochRecord(st.epoch),
@@ -139,7 +143,7 @@ func (st *metadataState) records() []metadataRecord {
 	for _, k := range keys {
 		all = append(all, configsRecord(k, st.configs[k]))
 	}
-	return all
+	return append(all, snapshotRecord(1))
 }
 
 func sortedIDs[V any](m map[TopicID]V) []TopicID {
@@ -153,6 +157,10 @@ func sortedIDs[V any](m map[TopicID]V) []TopicID {
 
 func formatRecord(format uint16) metadataRecord {
 	return metadataRecord{[]byte{metadataFormatKey}, binary.BigEndian.AppendUint16([]byte{metadataValueVersion}, format)}
+}
+
+func snapshotRecord(end byte) metadataRecord {
+	return metadataRecord{[]byte{metadataSnapshotKey}, []byte{metadataValueVersion, end}}
 }
 
 func storeRecord(clusterID string, directoryID [16]byte, a adoption) metadataRecord {
@@ -219,8 +227,8 @@ func (st *metadataState) apply(key, value []byte) error {
 		return &metadataFault{"a record without a key"}
 	}
 	kind, id := key[0], key[1:]
-	if kind < metadataFormatKey || kind > metadataConfigsKey {
-		return fmt.Errorf("a record of type %d, known are %d to %d", kind, metadataFormatKey, metadataConfigsKey)
+	if kind < metadataFormatKey || kind > metadataSnapshotKey {
+		return fmt.Errorf("a record of type %d, known are %d to %d", kind, metadataFormatKey, metadataSnapshotKey)
 	}
 	if value != nil && (len(value) == 0 || value[0] != metadataValueVersion) {
 		return fmt.Errorf("a record of type %d in version %x, want %d", kind, value[:min(1, len(value))], metadataValueVersion)
@@ -250,9 +258,11 @@ func (st *metadataState) apply(key, value []byte) error {
 		st.applyDeleted(id, &c)
 	case metadataConfigsKey:
 		st.applyConfigs(id, &c)
+	case metadataSnapshotKey:
+		c.bad = c.uint(1) > 1 // see metadataReplay
 	}
 	// Only topics and configs are ever taken away.
-	if c.bad || len(c.b) != 0 || !c.present && kind < metadataTopicKey {
+	if c.bad || len(c.b) != 0 || !c.present && (kind < metadataTopicKey || kind == metadataSnapshotKey) {
 		return &metadataFault{fmt.Sprintf("a record of type %d with %d bytes that are not its fields", kind, len(value))}
 	}
 	return nil

@@ -99,7 +99,8 @@ func TestUnknownMetadataIsRefused(t *testing.T) {
 		fault      bool // damage, not another format
 	}{
 		{"format 2", []byte{1}, []byte{1, 0, 2}, false},
-		{"type 8", []byte{8}, []byte{1}, false},
+		{"type 9", []byte{9}, []byte{1}, false},
+		{"snapshot taken away", []byte{8}, nil, true},
 		{"type 0", []byte{0}, []byte{1}, false},
 		{"topic in version 2", topicKey(metadataTopicKey, TopicID{1}), []byte{2, 1, 'a', 1, 0, 0, 0}, false},
 		{"no key", nil, []byte{1}, true},

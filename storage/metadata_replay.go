@@ -15,8 +15,11 @@ import (
 // metadataReplay is what the files of the metadata log say.
 type metadataReplay struct {
 	state *metadataState
-	end   int64 // the offset after the last batch that was read
-	bytes int64 // of the batches that were read
+	// snapshot is what the records since the beginning of a snapshot add up to; nil before and after one.
+	snapshot *metadataState
+	end      int64 // the offset after the last batch that was read
+	bytes    int64 // of the batches that were read
+	records  int64 // in them
 }
 
 // replayMetadata reads the metadata log in the directory dir from the offset start on. It changes nothing and needs no
@@ -57,7 +60,10 @@ func replayMetadata(fsys vfs.FS, dir string, start int64) (*metadataReplay, erro
 			break
 		}
 	}
-	if r.bytes > 0 && r.state.format == 0 {
+	switch {
+	case r.bytes == 0:
+		return nil, &CorruptError{File: dir, Position: -1, Reason: "the metadata log holds no batch"}
+	case r.state.format == 0:
 		return nil, &FormatError{File: dir, Reason: "no format record"}
 	}
 	return r, nil
@@ -92,7 +98,7 @@ func (r *metadataReplay) replaySegment(reader *record.Reader, file string, b []b
 			if err != nil {
 				return false, &CorruptError{File: file, Position: position, Reason: err.Error()}
 			}
-			if err := r.state.apply(rec.Key, rec.Value); err != nil {
+			if err := r.apply(rec.Key, rec.Value); err != nil {
 				if fault, ok := errors.AsType[*metadataFault](err); ok {
 					return false, &CorruptError{File: file, Position: position, Reason: fault.reason}
 				}
@@ -103,6 +109,27 @@ func (r *metadataReplay) replaySegment(reader *record.Reader, file string, b []b
 		r.bytes += int64(batch.Size())
 	}
 	return true, nil
+}
+
+// apply adds a record to the state.
+func (r *metadataReplay) apply(key, value []byte) error {
+	if err := r.state.apply(key, value); err != nil {
+		return err
+	}
+	r.records++
+	if key[0] == metadataSnapshotKey {
+		switch end := value[1] == 1; {
+		case end && r.snapshot != nil:
+			r.state, r.snapshot = r.snapshot, nil
+		case !end && r.records > 1: // else the state has nothing else in it
+			r.snapshot = newMetadataState()
+		}
+		return nil
+	}
+	if r.snapshot != nil {
+		return r.snapshot.apply(key, value)
+	}
+	return nil
 }
 
 // newMetadataSuffix ends the name of the directory in which a metadata log is made.

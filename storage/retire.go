@@ -33,10 +33,8 @@ type retirements struct {
 	// names are the topics that are being deleted and whose directories have not moved away yet; each channel is
 	// closed when they have.
 	names map[string]chan struct{} // guarded by mu
-	// blocked has why a name cannot be used again: a directory that could not be moved.
-	blocked map[string]error // guarded by mu
-	dirs    []retiredDir     // guarded by mu
-	poke    chan struct{}    // told when dirs has grown; has room for one
+	dirs  []retiredDir             // guarded by mu
+	poke  chan struct{}            // told when dirs has grown; has room for one
 
 	// moves is held while directories are examined and moved.
 	moves sync.Mutex
@@ -55,7 +53,6 @@ var errRetiring = errors.New("a topic of this name is being deleted")
 
 func (r *retirements) init() {
 	r.names = make(map[string]chan struct{})
-	r.blocked = make(map[string]error)
 	r.poke = make(chan struct{}, 1)
 }
 
@@ -66,16 +63,13 @@ func (r *retirements) begin(name string) {
 	r.names[name] = make(chan struct{})
 }
 
-// end gives the name free. err is why it cannot be used in spite of that.
-func (r *retirements) end(name string, err error) {
+// end gives the name free.
+func (r *retirements) end(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if done, ok := r.names[name]; ok {
 		close(done)
 		delete(r.names, name)
-	}
-	if err != nil {
-		r.blocked[name] = err
 	}
 }
 
@@ -174,12 +168,6 @@ func parseDeleteDirName(name string) (TopicID, bool) {
 // being created or grown will be.
 func (s *Store) clearPlaces(topic string, from, to int32) error {
 	s.retiring.await(topic)
-	s.retiring.mu.Lock()
-	err := s.retiring.blocked[topic]
-	s.retiring.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("%w: the directory of the deleted topic %q could not be moved: %w", ErrStorage, topic, err)
-	}
 	s.retiring.moves.Lock()
 	defer s.retiring.moves.Unlock()
 	moved := false
@@ -274,7 +262,7 @@ func (s *Store) removeRetired() (next time.Time) {
 	gone := make(map[TopicID]bool)
 	for _, d := range due {
 		if err := s.fs.RemoveAll(filepath.Join(s.dir, d.name)); err != nil {
-			s.o.Logger.Warn("directory of a deleted topic is not removed", "dir", d.name, "error", err)
+			s.o.Logger.Warn("directory of a deleted topic is not removed", "dir", d.name, "err", err)
 			d.due = now.Add(s.o.CheckpointInterval)
 			r.add(d)
 			continue
@@ -282,7 +270,7 @@ func (s *Store) removeRetired() (next time.Time) {
 		gone[d.id] = true
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {
-		s.o.Logger.Warn("removal of deleted topics is not durable", "error", err)
+		s.o.Logger.Warn("removal of deleted topics is not durable", "err", err)
 		return next
 	}
 	s.forgetDeleted(gone)
@@ -321,7 +309,7 @@ func (s *Store) forgetDeleted(ids map[TopicID]bool) {
 		},
 	})
 	if err != nil && !errors.Is(err, ErrClosed) {
-		s.o.Logger.Warn("deleted topics are not forgotten", "error", err)
+		s.o.Logger.Warn("deleted topics are not forgotten", "err", err)
 	}
 }
 
@@ -382,7 +370,7 @@ func (s *Store) moveStrangers() (found []partitionKey, complete bool, err error)
 		}
 		m, err := s.evict(name)
 		if err != nil {
-			s.o.Logger.Warn("directory of no topic is not moved aside", "dir", name, "error", err)
+			s.o.Logger.Warn("directory of no topic is not moved aside", "dir", name, "err", err)
 			complete = false
 		}
 		moved = moved || m

@@ -254,7 +254,13 @@ func (s *Store) newTopic(meta *topicMeta) *Topic {
 func (s *Store) newPartition(t *Topic, i int32) *Log {
 	dir := filepath.Join(s.dir, partitionDirName(t.name, i))
 	t.Config() // the log finds it made
-	return newLog(s.logs, t.name, i, t.id, dir, &t.config, s.origin(t, i))
+	o := s.origin(t, i)
+	s.mu.RLock()
+	if s.closed {
+		o.offline = ErrClosed
+	}
+	s.mu.RUnlock()
+	return newLog(s.logs, t.name, i, t.id, dir, &t.config, o)
 }
 
 // publish makes a topic visible.
@@ -298,17 +304,17 @@ func (s *Store) DeleteTopic(id TopicID) error {
 			return []metadataRecord{{key: topicKey(metadataTopicKey, id)}, deletedRecord(id, t.name)}, nil
 		},
 		publish: func() { s.unpublish(t) },
-		undone:  func() { s.retiring.end(t.name, nil) },
+		undone:  func() { s.retiring.end(t.name) },
 	})
 	if err != nil {
 		return err
 	}
 	t.markDeleted()
-	err = s.retire(t, partitions)
-	if err != nil {
-		s.o.Logger.Warn("directories of a deleted topic are not moved away", "topic", t.name, "id", t.id, "error", err)
+	if err := s.retire(t, partitions); err != nil {
+		// A new topic of the name tries again before it is created, and so does the next start.
+		s.o.Logger.Warn("directories of a deleted topic are not moved away", "topic", t.name, "id", t.id, "err", err)
 	}
-	s.retiring.end(t.name, err)
+	s.retiring.end(t.name)
 	s.mu.RLock()
 	hooks := s.hooks
 	s.mu.RUnlock()

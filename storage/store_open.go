@@ -20,7 +20,6 @@ type startState struct {
 	adoption adoption
 	// recovered: every partition that has a directory has been recovered since the start. Set by Run.
 	recovered atomic.Bool
-	ran       atomic.Bool // Run was called
 }
 
 // Open opens the store in a data directory, which is made when there is none. A directory of another broker is
@@ -102,7 +101,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	warn := func(err error) { s.o.Logger.Warn("checkpoint file is damaged", "error", err) }
+	warn := func(err error) { s.o.Logger.Warn("checkpoint file is damaged", "err", err) }
 	if err := s.checkpoints.open(s.fs, s.dir, warn); err != nil {
 		return err
 	}
@@ -216,7 +215,7 @@ func (s *Store) checkMetaProperties() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case isCorrupt(err):
-		s.o.Logger.Warn("meta.properties is written anew", "error", err)
+		s.o.Logger.Warn("meta.properties is written anew", "err", err)
 	case err != nil:
 		return err
 	case have == want:

@@ -95,7 +95,7 @@ func (s *Store) housekeeping(ctx context.Context) {
 			}
 		})
 		if err := s.metadata.compact(); err != nil {
-			s.o.Logger.Warn("metadata log is not compacted", "error", err)
+			s.o.Logger.Warn("metadata log is not compacted", "err", err)
 		}
 		now := s.o.Now()
 		if !now.Before(checkpoint) {
@@ -144,7 +144,7 @@ func (s *Store) saveCheckpoints() error {
 	save(s.metadata.log)
 	err := s.checkpoints.flush()
 	if err != nil {
-		s.o.Logger.Warn("checkpoints are not written", "error", err)
+		s.o.Logger.Warn("checkpoints are not written", "err", err)
 	}
 	return err
 }

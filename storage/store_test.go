@@ -7,15 +7,9 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/cockroachdb/datadriven"
 
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -411,21 +405,17 @@ func TestProducerIDsNeverRepeatOverCrashes(t *testing.T) {
 	}
 }
 
-func TestLockedDirectoryIsRefused(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openStore(t, mem)
-	_, err := Open(testDir, Options{FS: mem})
-	if _, ok := errors.AsType[*LockedError](err); !ok || !errors.Is(err, vfs.ErrLocked) {
-		t.Errorf("second open: %v, want a LockedError", err)
-	}
-	closeStore(t, s)
-	closeStore(t, openStore(t, mem))
-}
-
 func TestClosedStoreRefusesChanges(t *testing.T) {
 	s := openStore(t, vfs.NewMem(vfs.MemOptions{}))
-	topic := createTopic(t, s, "a", 1)
+	topic := createTopic(t, s, "a", 2)
+	mustProduce(t, topic, 0, "x")
 	closeStore(t, s)
+	for p := range int32(2) {
+		l, _ := topic.Partition(p)
+		if _, err := produce(l, "late"); !errors.Is(err, ErrClosed) {
+			t.Errorf("append to partition %d: %v, want ErrClosed", p, err)
+		}
+	}
 	if _, err := s.CreateTopic(TopicSpec{Name: "b", Partitions: 1}); !errors.Is(err, ErrClosed) {
 		t.Errorf("create: %v, want ErrClosed", err)
 	}
@@ -434,63 +424,6 @@ func TestClosedStoreRefusesChanges(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("second close: %v", err)
-	}
-}
-
-func TestOtherClusterIsRefused(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{})
-	s, err := Open(testDir, Options{FS: mem, ClusterID: "one"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.ClusterID() != "one" {
-		t.Errorf("cluster id %q, want one", s.ClusterID())
-	}
-	closeStore(t, s)
-	if _, err := Open(testDir, Options{FS: mem, ClusterID: "two"}); err == nil || !strings.Contains(err.Error(), "one") {
-		t.Errorf("open as cluster two: %v, want an error that names one", err)
-	}
-	s, err = Open(testDir, Options{FS: mem, NodeID: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, err := readMetaProperties(mem, testDir); err != nil || m.ClusterID != "one" || m.NodeID != 5 || m.DirectoryID != TopicID(s.DirectoryID()) {
-		t.Errorf("meta.properties %+v, %v", m, err)
-	}
-	closeStore(t, s)
-}
-
-func TestBadOptionsAreReported(t *testing.T) {
-	_, err := Open(testDir, Options{FS: vfs.NewMem(vfs.MemOptions{}), TopicDefaults: map[string]string{"segment.bytes": "1", "x": "y"}})
-	if err == nil || !strings.Contains(err.Error(), "segment.bytes") || !strings.Contains(err.Error(), "x") {
-		t.Errorf("error %v, want one that names segment.bytes and x", err)
-	}
-}
-
-func TestNewerFormatIsRefusedUntouched(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openStore(t, mem)
-	createTopic(t, s, "orders", 1)
-	closeStore(t, s)
-	file := segmentFile(filepath.Join(testDir, "__gateway_metadata-0"), 0, ".log")
-	b := record.NewBuilder(record.BuilderOptions{})
-	b.Append(record.Record{Key: []byte{metadataFormatKey}, Value: []byte{1, 0, 2}})
-	f, err := mem.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size, _ := f.Size()
-	batch := b.Bytes()
-	batch.SetBaseOffset(1000)
-	f.WriteAt(batch, size)
-	f.Close()
-	before := listTree(t, mem, testDir)
-	_, err = Open(testDir, Options{FS: mem})
-	if _, ok := errors.AsType[*FormatError](err); !ok {
-		t.Fatalf("open: %v, want a FormatError", err)
-	}
-	if after := listTree(t, mem, testDir); !maps.Equal(before, after) {
-		t.Errorf("the directory was changed: %v, was %v", after, before)
 	}
 }
 
@@ -523,289 +456,6 @@ func listTree(t testing.TB, fsys vfs.FS, dir string) map[string]string {
 		files[path] = string(b)
 	}
 	return files
-}
-
-// dirNames returns the names in the data directory that end in one of the suffixes.
-func dirNames(t testing.TB, fsys vfs.FS, suffixes ...string) []string {
-	t.Helper()
-	names, err := fsys.List(testDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return slices.DeleteFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
-	})
-}
-
-func TestDeletedDirectoriesGoAfterTheDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem := vfs.NewMem(vfs.MemOptions{Now: time.Now})
-		s, err := Open(testDir, Options{FS: mem, Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop := runStore(t, s)
-		topic := createTopic(t, s, "orders", 2, "file.delete.delay.ms", "90000")
-		mustProduce(t, topic, 0, "a")
-		mustProduce(t, topic, 1, "b")
-		if err := s.DeleteTopic(topic.ID()); err != nil {
-			t.Fatal(err)
-		}
-		if got := dirNames(t, mem, "-delete"); len(got) != 2 || !strings.HasPrefix(got[0], "orders-0.") {
-			t.Errorf("directories of the deleted topic: %v, want two", got)
-		}
-		time.Sleep(89 * time.Second)
-		synctest.Wait()
-		if got := dirNames(t, mem, "-delete"); len(got) != 2 {
-			t.Errorf("after 89 s: %v, want two", got)
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if got := dirNames(t, mem, "-delete"); len(got) != 0 {
-			t.Errorf("after 91 s: %v, want none", got)
-		}
-		if s.isDeleted(topic.ID()) {
-			t.Error("the metadata log still remembers the topic, no directory of which is left")
-		}
-		stop()
-		closeStore(t, s)
-	})
-}
-
-// TestStoreTrace shows the order of changes and syncs. After "open" and "close" stand the operations of these; paths
-// are relative to the data directory, ids are numbered.
-func TestStoreTrace(t *testing.T) {
-	datadriven.RunTest(t, "testdata/store_trace", func(t *testing.T, d *datadriven.TestData) string {
-		mem := vfs.NewMem(vfs.MemOptions{})
-		var trace strings.Builder
-		ids := make(map[string]string)
-		unique := regexp.MustCompile(`\.[0-9a-f]{32}-`)
-		fsys := vfs.Log(mem, func(line string) {
-			line = strings.ReplaceAll(line, testDir+"/", "")
-			line = unique.ReplaceAllStringFunc(line, func(id string) string {
-				if ids[id] == "" {
-					ids[id] = fmt.Sprintf(".<id %d>-", len(ids)+1)
-				}
-				return ids[id]
-			})
-			trace.WriteString("  " + line + "\n")
-		})
-		var s *Store
-		for _, command := range strings.Split(d.Input, "\n") {
-			trace.WriteString(command + "\n")
-			words := strings.Fields(command)
-			var err error
-			switch words[0] {
-			case "open":
-				s, err = Open(testDir, Options{FS: fsys})
-			case "close":
-				err = s.Close()
-			case "create":
-				_, err = s.CreateTopic(TopicSpec{Name: words[1], Partitions: 2})
-			case "append":
-				topic, _ := s.Topic(words[1])
-				l, _ := topic.Partition(1)
-				_, err = produce(l, "value")
-			case "grow":
-				topic, _ := s.Topic(words[1])
-				err = s.AddPartitions(topic.ID(), topic.Partitions()+1)
-			case "delete":
-				topic, _ := s.Topic(words[1])
-				err = s.DeleteTopic(topic.ID())
-			case "checkpoint":
-				err = s.saveCheckpoints()
-			case "remove":
-				s.retiring.dirs[0].due = time.Time{}
-				s.removeRetired()
-			case "producer-id":
-				_, err = s.NextProducerID()
-			default:
-				d.Fatalf(t, "no command %s", words[0])
-			}
-			if err != nil {
-				fmt.Fprintf(&trace, "  error: %v\n", err)
-			}
-		}
-		return trace.String()
-	})
-}
-
-func TestCheckpointsOfADeletedTopicDoNotMeetItsSuccessor(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-	s := openStore(t, mem)
-	old := createTopic(t, s, "orders", 1)
-	mustProduce(t, old, 0, "a", "b", "c")
-	l, _ := old.Partition(0)
-	if _, err := l.DeleteBefore(2); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.saveCheckpoints(); err != nil {
-		t.Fatal(err)
-	}
-	// The power goes when the deletion is durable and before the file is written: its line stays.
-	stale, err := readOffsetCheckpoint(mem, filepath.Join(testDir, logStartCheckpoint))
-	if err != nil || len(stale) != 1 {
-		t.Fatalf("log starts %v, %v, want one", stale, err)
-	}
-	if err := s.DeleteTopic(old.ID()); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeOffsetCheckpoint(mem, filepath.Join(testDir, logStartCheckpoint), stale); err != nil {
-		t.Fatal(err)
-	}
-	crashed := mem.CrashClone(1, 0)
-	s = openStore(t, crashed)
-	fresh := createTopic(t, s, "orders", 1)
-	mustProduce(t, fresh, 0, "new")
-	s = openStore(t, crashed.CrashClone(2, 0))
-	checkValues(t, lookUp(t, s, "orders"), 0, "new")
-}
-
-func TestLogStartSurvivesACrash(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-	s := openStore(t, mem)
-	topic := createTopic(t, s, "orders", 1)
-	mustProduce(t, topic, 0, "a", "b", "c")
-	l, _ := topic.Partition(0)
-	if _, err := l.DeleteBefore(2); err != nil {
-		t.Fatal(err)
-	}
-	s = openStore(t, mem.CrashClone(1, 0))
-	checkValues(t, lookUp(t, s, "orders"), 0, "c")
-}
-
-func TestMetadataLogIsCompacted(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-	var clones []*vfs.Mem
-	var compacting bool
-	fsys := vfs.After(mem, func(o vfs.Op, err error) {
-		if compacting && o.Kind.Mutates() {
-			clones = append(clones, mem.CrashClone(uint64(len(clones)), 0), mem.CrashClone(uint64(len(clones)), 0.5))
-		}
-	})
-	s := openStore(t, fsys)
-	kept := createTopic(t, s, "kept", 1, "retention.ms", "5")
-	for i := range 20 {
-		configs := map[string]string{"x": strings.Repeat(string(rune('a'+i)), 100_000)}
-		if err := s.SetResourceConfigs(4, "1", configs); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := s.metadata.written
-	compacting = true
-	if err := s.metadata.compact(); err != nil {
-		t.Fatal(err)
-	}
-	compacting = false
-	if got := s.metadata.written; got > 200_000 || before < 2_000_000 {
-		t.Errorf("%d bytes written before and %d after, want 2,000,000 and 100,000", before, got)
-	}
-	createTopic(t, s, "later", 1)
-	clones = append(clones, mem.CrashClone(1, 0), mem)
-	closeStore(t, s)
-	for i, clone := range clones {
-		s := openStore(t, clone)
-		topic := lookUp(t, s, "kept")
-		if topic.ID() != kept.ID() || topic.Config().RetentionMs != 5 || s.ResourceConfigs(4, "1")["x"] != strings.Repeat("t", 100_000) {
-			t.Errorf("clone %d: topic kept came back as %s with %v", i, topic.ID(), topic.Overrides())
-		}
-		if _, ok := s.Topic("later"); ok != (i >= len(clones)-2) {
-			t.Errorf("clone %d: topic later is there: %v", i, ok)
-		}
-		closeStore(t, s)
-	}
-	if size := s.metadata.log.Size(); size > 2<<20 {
-		t.Errorf("the metadata log has %d bytes in segments, want the old ones gone", size)
-	}
-}
-
-func TestChangesWhileTheMetadataLogIsCompacted(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openStore(t, mem)
-	s.metadata.written = 10 << 20
-	var group sync.WaitGroup
-	for i := range 8 {
-		group.Go(func() {
-			for j := range 20 {
-				topic, err := s.CreateTopic(TopicSpec{Name: fmt.Sprintf("t-%d-%d", i, j), Partitions: 1})
-				if err != nil {
-					t.Errorf("create: %v", err)
-					return
-				}
-				if j%2 == 0 {
-					if err := s.DeleteTopic(topic.ID()); err != nil {
-						t.Errorf("delete: %v", err)
-					}
-				}
-			}
-		})
-	}
-	for range 5 {
-		if err := s.metadata.compact(); err != nil {
-			t.Errorf("compact: %v", err)
-		}
-		s.metadata.mu.Lock()
-		s.metadata.written = 10 << 20
-		s.metadata.mu.Unlock()
-	}
-	group.Wait()
-	want := topicNamesOf(s)
-	closeStore(t, s)
-	if got := topicNamesOf(openStore(t, mem)); !slices.Equal(got, want) || len(got) != 80 {
-		t.Errorf("%d topics came back, want %d, which is 80", len(got), len(want))
-	}
-}
-
-func TestDeleteAndRecreateUnderLoad(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-	s := openStore(t, mem)
-	var group sync.WaitGroup
-	stop := make(chan struct{})
-	for range 4 {
-		group.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				topic, ok := s.Topic("orders")
-				if !ok {
-					continue
-				}
-				l, _ := topic.Partition(0)
-				if _, err := produce(l, topic.ID().String()); err != nil && !errors.Is(err, ErrLogDeleted) {
-					t.Errorf("produce: %v", err)
-					return
-				}
-			}
-		})
-	}
-	for range 50 {
-		topic, err := s.CreateTopic(TopicSpec{Name: "orders", Partitions: 1})
-		if err != nil {
-			t.Fatalf("create: %v", err)
-		}
-		mustProduce(t, topic, 0, topic.ID().String())
-		l, _ := topic.Partition(0)
-		got, err := values(l)
-		if err != nil || slices.ContainsFunc(got, func(v string) bool { return v != topic.ID().String() }) {
-			t.Errorf("the topic holds records of another: %q, %v", got, err)
-		}
-		if err := s.DeleteTopic(topic.ID()); err != nil {
-			t.Fatalf("delete: %v", err)
-		}
-	}
-	last := createTopic(t, s, "orders", 1)
-	close(stop)
-	group.Wait()
-	if got := dirNames(t, mem, deleteSuffix); len(got) != 50 {
-		t.Errorf("%d directories of deleted topics, want 50", len(got))
-	}
-	s = openStore(t, mem.CrashClone(1, 0))
-	if got := lookUp(t, s, "orders"); got.ID() != last.ID() {
-		t.Errorf("topic id %s after a crash, want %s", got.ID(), last.ID())
-	}
 }
 
 func TestStats(t *testing.T) {

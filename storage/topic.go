@@ -123,7 +123,9 @@ func (t *Topic) Partition(i int32) (*Log, bool) {
 
 // opened calls f for every log that was asked for since the start.
 func (t *Topic) opened(f func(*Log)) {
+	t.mu.Lock() // a log that is being made is one of them
 	logs := *t.logs.Load()
+	t.mu.Unlock()
 	for i := range logs {
 		if l := logs[i].Load(); l != nil {
 			f(l)
