@@ -1,0 +1,55 @@
+package storage
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestDescribeMetadataRecord(t *testing.T) {
+	var got []string
+	records := append(testMetadataState().records(),
+		metadataRecord{key: topicKey(metadataTopicKey, TopicID{1})},
+		metadataRecord{key: topicKey(metadataDeletedKey, TopicID{1})},
+		configsRecord(resourceKey{16, "m"}, nil),
+	)
+	for _, r := range records {
+		s, err := DescribeMetadataRecord(r.key, r.value)
+		if err != nil {
+			t.Fatalf("record %x=%x: %v", r.key, r.value, err)
+		}
+		got = append(got, s)
+	}
+	want := []string{
+		"a snapshot begins",
+		"format 1",
+		"store: cluster x9kM3vQ7T1uU5oHn0QwZpA, directory AQIDAAAAAAAAAAAAAAAAAA, adopted after a clean stop",
+		"leader epoch 7",
+		"producer ids below 4000 are given out",
+		"topic AQAAAAAAAAAAAAAAAAAAAA orders, 3 partitions, configs none",
+		"topic AgAAAAAAAAAAAAAAAAAAAA a.b, 300 partitions, configs cleanup.policy= retention.ms=5, 200 of them adopted, 7 offline: no directory, 150 offline: magic 1",
+		"deleted topic AwAAAAAAAAAAAAAAAAAAAA was gone",
+		`configs of resource type 4 "": log.retention.ms=9`,
+		`configs of resource type 32 "group a": x= y=z`,
+		"the snapshot ends",
+		"topic AQAAAAAAAAAAAAAAAAAAAA is deleted",
+		"deleted topic AQAAAAAAAAAAAAAAAAAAAA has no directory left",
+		`configs of resource type 16 "m": none`,
+	}
+	if !slices.Equal(got, want) {
+		for i := range max(len(got), len(want)) {
+			g, w := "", ""
+			if i < len(got) {
+				g = got[i]
+			}
+			if i < len(want) {
+				w = want[i]
+			}
+			if g != w {
+				t.Errorf("record %d: got %q, want %q", i, g, w)
+			}
+		}
+	}
+	if _, err := DescribeMetadataRecord([]byte{99}, nil); err == nil {
+		t.Error("a record of type 99 was described")
+	}
+}
