@@ -29,6 +29,7 @@ type conn struct {
 	// did before is visible to the reader after it.
 	settled chan struct{}
 
+	failed     atomic.Bool  // an answer could not be written, or a handler gave the connection up
 	inFlight   atomic.Int32 // calls handed over and not answered
 	active     atomic.Int64 // when something was last read or written; nanoseconds
 	mutedUntil atomic.Int64 // no call starts before this time of Options.Now; nanoseconds
@@ -117,7 +118,11 @@ func (c *conn) read() error {
 		if barrier {
 			<-c.settled
 		}
-		if err := c.awaitUnmuted(); err != nil {
+		err = c.awaitUnmuted()
+		if c.failed.Load() {
+			err = net.ErrClosed
+		}
+		if err != nil {
 			frame.release()
 			return err
 		}
@@ -147,9 +152,8 @@ func (c *conn) describe(r *request) {
 // started, so that the reader is never stuck.
 func (c *conn) write() {
 	s := c.server
-	failed := false
 	for call := range c.queue {
-		barrier, key := call.barrier(), call.key
+		barrier, key, failed := call.barrier(), call.key, c.failed.Load()
 		if !failed || call.finish != nil {
 			resp, err := s.answer(s.killed, call)
 			if err == nil && resp != nil && !failed {
@@ -159,7 +163,7 @@ func (c *conn) write() {
 				e.release()
 			}
 			if err != nil && !failed {
-				failed = true
+				c.failed.Store(true)
 				s.logger.Debug("connection failed", "remote", c.socket.RemoteAddr().String(), "key", key, "error", err)
 				c.cancel()
 				_ = c.socket.Close() // wakes the reader up

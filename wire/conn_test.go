@@ -742,6 +742,29 @@ func TestRequestMemoryIsBounded(t *testing.T) {
 	})
 }
 
+func TestAnswerMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.answer.memory.bytes": "1048576"})
+		s.topic("orders", 1)
+		stalled, waiting, small := s.dial(t), s.dial(t), s.dial(t)
+		s.mustProduce("orders", 0, s.batch(strings.Repeat("x", 900_000)))
+		fetch := parkedFetch("orders", 0)
+		stalled.send(fetch) // and never reads the answer
+		synctest.Wait()
+		began := time.Now()
+		id := waiting.send(fetch)
+		synctest.Wait()
+		if st := s.s.Stats(); st.AnswerBytes > 1<<20 || st.MemoryWaits != 1 {
+			t.Errorf("%d answer bytes held and %d waits, want at most 1048576 and 1", st.AnswerBytes, st.MemoryWaits)
+		}
+		small.call(versions()) // small answers do not wait
+		got := waiting.receive(fetch, id).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		if d := time.Since(began); len(got.RecordBatches) < 900_000 || d < stallGrace || d > stallGrace+3*budgetPatience {
+			t.Errorf("%d bytes after %v, want the batch when the peer that stalls was cut after %v", len(got.RecordBatches), d, stallGrace)
+		}
+	})
+}
+
 func TestClientsAreKnownByNameAndSoftware(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, nil)

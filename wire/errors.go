@@ -18,6 +18,11 @@ var codes = []struct {
 	err  error
 	code *kerr.Error
 }{
+	// What groups says wraps what storage said.
+	{groups.ErrLoading, kerr.CoordinatorLoadInProgress},
+	{groups.ErrNotAvailable, kerr.CoordinatorNotAvailable},
+	{groups.ErrMetadataTooLarge, kerr.OffsetMetadataTooLarge},
+
 	{storage.ErrTopicExists, kerr.TopicAlreadyExists},
 	{storage.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{storage.ErrInvalidTopicName, kerr.InvalidTopicException},
@@ -42,10 +47,6 @@ var codes = []struct {
 	{storage.ErrCoordinatorFenced, kerr.TransactionCoordinatorFenced},
 	// Kafka has no such state. A client takes this code as final.
 	{storage.ErrTransactionsUnsupported, kerr.TransactionalIDAuthorizationFailed},
-
-	{groups.ErrLoading, kerr.CoordinatorLoadInProgress},
-	{groups.ErrNotAvailable, kerr.CoordinatorNotAvailable},
-	{groups.ErrMetadataTooLarge, kerr.OffsetMetadataTooLarge},
 
 	{record.ErrTooLarge, kerr.MessageTooLarge},
 	{record.ErrMagic, kerr.InvalidRecord},
