@@ -41,6 +41,10 @@ type Options struct {
 	Now func() time.Time
 	// Logger takes the log lines. Default: slog.Default().
 	Logger *slog.Logger
+
+	// answerDuplicatesEarly is storage's option of the name: a test proves with
+	// it that it would notice.
+	answerDuplicatesEarly bool
 }
 
 // defaultListeners is what is served when listeners is not set: loopback only.
@@ -259,6 +263,8 @@ func storageOptions(o *Options, config *wire.BrokerConfig) (storage.Options, err
 		ProducerIDExpiration: time.Duration(config.Int("producer.id.expiration.ms")) * time.Millisecond,
 		OpenFiles:            int(config.Int("gateway.open.files")),
 		SyncThreads:          int(config.Int("gateway.sync.threads")),
+
+		AnswerDuplicatesEarly: o.answerDuplicatesEarly,
 	}
 	switch d := config.String("gateway.durability"); d {
 	case "sync":

@@ -158,9 +158,12 @@ func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs 
 	marker, isMarker, markerTime, err := l.checkProducer(b, o)
 	var dup *duplicateError
 	if errors.As(err, &dup) {
-		m := dup.original
+		m, next := dup.original, dup.original.lastOffset+1
+		if l.ctx.answerDuplicatesEarly {
+			next = 0
+		}
 		return Appended{
-			BaseOffset: m.firstOffset(), NextOffset: m.lastOffset + 1, LogAppendTimeMs: m.timestamp,
+			BaseOffset: m.firstOffset(), NextOffset: next, LogAppendTimeMs: m.timestamp,
 			LogStartOffset: l.logStart, Duplicate: true, cuts: l.cuts.Load(),
 		}, nil
 	}

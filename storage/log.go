@@ -25,6 +25,8 @@ type logContext struct {
 	epoch func() int32
 	// producerIDExpiration as in Options.
 	producerIDExpiration time.Duration
+	// answerDuplicatesEarly as in Options.
+	answerDuplicatesEarly bool
 	// saveLogStart makes a log's new start offset durable in the store's checkpoint before it returns.
 	saveLogStart func(l *Log, offset int64) error
 

@@ -80,6 +80,10 @@ type Options struct {
 	// ProducerIDExpirationInterval is how often expired producers are looked for
 	// (producer.id.expiration.check.interval.ms); 0 is ten minutes.
 	ProducerIDExpirationInterval time.Duration
+
+	// AnswerDuplicatesEarly breaks a promise: a duplicate is acknowledged although its original may not be durable. It is
+	// for the proof that the crash tests notice, and for nothing else.
+	AnswerDuplicatesEarly bool
 }
 
 // setDefaults fills in what is zero.

@@ -175,6 +175,8 @@ func (s *Store) newLogContext() *logContext {
 		epoch:                func() int32 { return s.epoch },
 		producerIDExpiration: s.o.ProducerIDExpiration,
 		saveLogStart:         s.saveLogStart,
+
+		answerDuplicatesEarly: s.o.AnswerDuplicatesEarly,
 	}
 }
 
