@@ -127,7 +127,7 @@ func (c *checkpoints) saveLogStart(topic string, partition int32, offset int64, 
 	c.mu.Lock()
 	ok := live()
 	if ok {
-		f.set(partitionKey{topic, partition}, offset)
+		f.raise(partitionKey{topic, partition}, offset)
 	}
 	c.mu.Unlock()
 	if !ok {
@@ -146,8 +146,13 @@ func (c *checkpoints) save(topic string, partition int32, recoveryPoint, logStar
 	k := partitionKey{topic, partition}
 	c.files[recoveryPoints].set(k, recoveryPoint)
 	c.files[highWatermarks].set(k, highWatermark)
-	if _, ok := c.files[logStarts].offsets[k]; ok || logStart > 0 {
-		c.files[logStarts].set(k, logStart)
+	c.files[logStarts].raise(k, logStart)
+}
+
+// raise sets an offset that never goes back: who comes last need not have looked last.
+func (f *checkpointFile) raise(k partitionKey, offset int64) {
+	if offset > f.offsets[k] {
+		f.set(k, offset)
 	}
 }
 

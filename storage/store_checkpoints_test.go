@@ -50,3 +50,22 @@ func TestLogStartSurvivesACrash(t *testing.T) {
 	s = openStore(t, mem.CrashClone(1, 0))
 	checkValues(t, lookUp(t, s, "orders"), 0, "c")
 }
+
+// A checkpoint that looked at a log before records were deleted may come to the file after.
+func TestLogStartDoesNotGoBack(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	s := openStore(t, mem)
+	topic := createTopic(t, s, "orders", 1)
+	mustProduce(t, topic, 0, "a", "b", "c")
+	l, _ := topic.Partition(0)
+	recoveryPoint, logStart, ok := l.checkpoints()
+	if _, err := l.DeleteBefore(2); err != nil || !ok {
+		t.Fatal(err)
+	}
+	s.checkpoints.save("orders", 0, recoveryPoint, logStart, 3, func() bool { return true })
+	if err := s.checkpoints.flush(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, mem.CrashClone(1, 0))
+	checkValues(t, lookUp(t, s, "orders"), 0, "c")
+}
