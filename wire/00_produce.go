@@ -79,8 +79,10 @@ func (s *Server) produce(r *request, req *kmsg.ProduceRequest) (func(context.Con
 
 	resp, waits, err := c.append(s, r, req)
 	switch {
-	case req.Acks == 0: // nothing is answered, so that only the end of the connection can tell of an error
+	case req.Acks == 0 && err != nil: // nothing is answered, so that only the end of the connection can tell of an error
 		return nil, err
+	case len(waits) == 0 && req.Acks == 0:
+		return nil, nil
 	case len(waits) == 0:
 		return answerProduce(resp), nil
 	}
@@ -91,8 +93,22 @@ func (s *Server) produce(r *request, req *kmsg.ProduceRequest) (func(context.Con
 		for i := range waits {
 			waits[i].wait(ctx)
 		}
+		if req.Acks == 0 {
+			return nil, unansweredFault(waits)
+		}
 		return resp, nil
 	}, nil
+}
+
+// unansweredFault returns the error of a Produce that is not answered, acks=0, so that its connection is dropped. What
+// comes after it on the connection sees its records: it is done when they are visible.
+func unansweredFault(waits []produceWait) error {
+	for i := range waits {
+		if code := waits[i].answer.ErrorCode; code != 0 {
+			return kerr.ErrorForCode(code)
+		}
+	}
+	return nil
 }
 
 // answerProduce is the second step of a Produce that waits for nothing.

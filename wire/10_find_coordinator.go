@@ -77,7 +77,7 @@ func (s *Server) checkCoordinator(r *request, version int16, kind int8, key stri
 		}
 		return kerr.InvalidRequest
 	}
-	return kerr.UnknownServerError // Kafka: CoordinatorType.forId throws
+	return kerr.InvalidRequest // Kafka: CoordinatorType.forId throws it
 }
 
 // coordinator returns the node to name: this one, or none when there is an error.
