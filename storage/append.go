@@ -156,8 +156,7 @@ func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs 
 		}
 	}
 	marker, isMarker, markerTime, err := l.checkProducer(b, o)
-	var dup *duplicateError
-	if errors.As(err, &dup) {
+	if dup, ok := errors.AsType[*duplicateError](err); ok {
 		m, next := dup.original, dup.original.lastOffset+1
 		if l.ctx.answerDuplicatesEarly {
 			next = 0

@@ -54,6 +54,13 @@ func (g *syncGate) close() (open func()) {
 	}
 }
 
+// count is the number of syncs so far.
+func (g *syncGate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.syncs
+}
+
 func (g *syncGate) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,7 +115,7 @@ func TestOneSyncServesAllWhoWait(t *testing.T) {
 		rig := newLogRig(t, gate.wrap(vfs.NewMem(vfs.MemOptions{})))
 		l := rig.start()
 		appendDurably(t, l, testBatch("first"))
-		before := gate.syncs
+		before := gate.count()
 		open := gate.close()
 		var done sync.WaitGroup
 		appended := make([]Appended, 20)
@@ -130,7 +137,7 @@ func TestOneSyncServesAllWhoWait(t *testing.T) {
 		}
 		open()
 		done.Wait()
-		if n := gate.syncs - before; n != 2 {
+		if n := gate.count() - before; n != 2 {
 			t.Errorf("%d syncs for 20 appends, want 2: the first append's and one for all the others", n)
 		}
 		rig.stop(l)
@@ -255,13 +262,13 @@ func TestAsyncIsVisibleAtOnceAndSyncsLater(t *testing.T) {
 		}
 		wantValues(t, readValues(t, l, 0, ReadUncommitted), "0=a")
 		synctest.Wait()
-		if gate.syncs != 0 {
-			t.Errorf("%d syncs before the delay", gate.syncs)
+		if n := gate.count(); n != 0 {
+			t.Errorf("%d syncs before the delay", n)
 		}
 		time.Sleep(asyncDelay)
 		synctest.Wait()
-		if gate.syncs != 1 {
-			t.Errorf("%d syncs after the delay, want 1", gate.syncs)
+		if n := gate.count(); n != 1 {
+			t.Errorf("%d syncs after the delay, want 1", n)
 		}
 		rig.stop(l)
 	})

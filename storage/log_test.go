@@ -22,6 +22,7 @@ import (
 type logRig struct {
 	tb         testing.TB
 	fs         vfs.FS
+	dir        string
 	now        func() time.Time
 	logger     *slog.Logger
 	configs    map[string]string
@@ -43,7 +44,12 @@ func newLogRig(tb testing.TB, fsys vfs.FS) *logRig {
 	if err := errors.Join(fsys.MkdirAll("data"), fsys.SyncDir(".")); err != nil {
 		tb.Fatal(err)
 	}
-	return &logRig{tb: tb, fs: fsys, now: func() time.Time { return time.UnixMilli(1_700_000_000_000) }, logger: slog.New(slog.DiscardHandler), configs: map[string]string{}, openFiles: 64}
+	return newLogRigAt(tb, fsys, "data")
+}
+
+// newLogRigAt is newLogRig in a directory that exists.
+func newLogRigAt(tb testing.TB, fsys vfs.FS, dir string) *logRig {
+	return &logRig{tb: tb, fs: fsys, dir: dir, now: func() time.Time { return time.UnixMilli(1_700_000_000_000) }, logger: slog.New(slog.DiscardHandler), configs: map[string]string{}, openFiles: 64}
 }
 
 var testTopicID = TopicID{1, 2, 3}
@@ -64,7 +70,7 @@ func (r *logRig) start() *Log {
 	config.Store(newTopicConfig(r.configs, nil))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return newLog(r.ctx, "orders", 0, testTopicID, filepath.Join("data", "orders-0"), &config, logOrigin{
+	return newLog(r.ctx, "orders", 0, testTopicID, filepath.Join(r.dir, "orders-0"), &config, logOrigin{
 		durability: r.durability, clean: r.clean, adopted: r.adopted, recoveryPoint: r.point, logStart: r.logStart,
 	})
 }

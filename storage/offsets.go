@@ -124,11 +124,11 @@ func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from, bound i
 	sc := batchScanner{r: &s.log, position: position, end: v.size(i), next: next}
 	for {
 		b, at, err := sc.scan()
-		var bad *badBatch
+		bad, _ := errors.AsType[*badBatch](err)
 		switch {
 		case errors.Is(err, io.EOF):
 			return t, false, nil
-		case errors.As(err, &bad):
+		case bad != nil:
 			return t, false, l.corrupt(s, bad.position, bad.reason)
 		case err != nil:
 			return t, false, err

@@ -126,8 +126,7 @@ func (l *Log) place(v *view, i int, offset int64, scratch []byte) (position, nex
 	e, err := v.offsetIndex(i).lookup(&s.indexFile, offset)
 	if err == nil && e.Position < size {
 		position, next, buf, err = l.walk(s, e.Position, s.base, size, offset, scratch)
-		var c *CorruptError
-		if err == nil || e.Position == 0 || !errors.As(err, &c) {
+		if _, damaged := errors.AsType[*CorruptError](err); !damaged || e.Position == 0 {
 			return position, next, buf, err
 		}
 		scratch = buf
@@ -344,13 +343,13 @@ func (v *view) aborted(i int, from, to int64, dst []AbortedTxn) []AbortedTxn {
 
 // readFailed turns the error of a read into what the caller gets. Damage takes the log offline.
 func (l *Log) readFailed(err error) error {
-	var c *CorruptError
 	switch {
 	case err == nil || errors.Is(err, ErrOffsetOutOfRange):
 		return err
 	case l.deleted.Load():
 		return ErrLogDeleted
-	case errors.As(err, &c):
+	}
+	if c, ok := errors.AsType[*CorruptError](err); ok {
 		return l.goOffline(c)
 	}
 	return &storageError{topic: l.topic, partition: l.index, doing: "read", cause: err}

@@ -22,6 +22,7 @@ type recovery struct {
 	tornSize int64      // of the file that was cut
 	lost     []*segment // whole segments after that place
 	obsolete []*segment // segments below the log start
+	names    bool       // names were changed since the directory was synced
 }
 
 // loadDirectory recovers the log. Nothing below the recovery point is read but what the indexes need; from there on
@@ -94,8 +95,7 @@ func (r *recovery) swapEnd(base int64) (int64, error) {
 	sc := batchScanner{r: &s.log, end: info.Size, next: base}
 	for {
 		_, _, err := sc.scan()
-		var bad *badBatch
-		if errors.Is(err, io.EOF) || errors.As(err, &bad) {
+		if _, bad := errors.AsType[*badBatch](err); bad || errors.Is(err, io.EOF) {
 			// A replacement is complete before it has this name; damage in it shows when it is opened.
 			return sc.next, s.log.retire()
 		}
@@ -107,12 +107,13 @@ func (r *recovery) swapEnd(base int64) (int64, error) {
 
 // tidy removes leftovers and gives replacements their plain names.
 func (r *recovery) tidy() error {
-	l, names := r.l, false
-	for _, name := range r.plan.remove {
-		if err := l.ctx.fs.Remove(l.path(name)); err != nil && !notExist(err) {
+	l := r.l
+	for len(r.plan.remove) > 0 {
+		// Each is removed once, whatever fails: its name may be given to a replacement next.
+		if err := l.ctx.fs.Remove(l.path(r.plan.remove[0])); err != nil && !notExist(err) {
 			return err
 		}
-		names = true
+		r.plan.remove, r.names = r.plan.remove[1:], true
 	}
 	for i := range r.plan.segments {
 		p := &r.plan.segments[i]
@@ -132,13 +133,19 @@ func (r *recovery) tidy() error {
 				}
 			}
 		}
-		p.suffix = ""
-		names = true
+		p.suffix, r.names = "", true
 	}
-	if names {
-		return l.ctx.fs.SyncDir(l.dir)
+	return r.syncNames()
+}
+
+// syncNames makes changed names durable.
+func (r *recovery) syncNames() error {
+	if !r.names {
+		return nil
 	}
-	return nil
+	err := r.l.ctx.fs.SyncDir(r.l.dir)
+	r.names = err != nil
+	return err
 }
 
 // openSegments opens the segments in order: those below the recovery point by their indexes, the others by reading
@@ -331,16 +338,14 @@ func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) err
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		var bad *badBatch
+		bad, _ := errors.AsType[*badBatch](err)
 		if err == nil && limit >= 0 && b.LastOffset() >= limit {
 			bad = &badBatch{position: position, next: s.next, reason: fmt.Sprintf("last offset %d in a segment before one that begins at %d", b.LastOffset(), limit)}
-			err = bad
 		}
 		if start := s.offsets.last; err == nil && position > 0 && position == start.Position && b.BaseOffset() > start.Offset {
 			bad = &badBatch{position: position, next: s.next, reason: fmt.Sprintf("base offset %d where the index has %d", b.BaseOffset(), start.Offset)}
-			err = bad
 		}
-		if errors.As(err, &bad) {
+		if bad != nil {
 			if bad.position > 0 && bad.position == s.offsets.last.Position && s.next == s.base {
 				// The index led nowhere; begin again without it.
 				r.forgetIndexes(s)
@@ -348,7 +353,7 @@ func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) err
 				continue
 			}
 			if s.next < r.point {
-				return r.damage(s, err)
+				return r.damage(s, bad)
 			}
 			bad.next = s.next
 			r.torn, r.tornAt, r.tornSize = bad, s, size
@@ -375,6 +380,13 @@ func (r *recovery) openPrefix(s *segment, p plannedSegment, size int64) OffsetEn
 	none := OffsetEntry{Offset: s.base}
 	if !p.index || !p.times {
 		return none
+	}
+	if r.l.origin.clean {
+		// They were written to the end and synced; their ends tell whether they still are what they were.
+		if err := r.openIndexes(s, c, size, r.point, 0); err == nil && s.offsets.last.Offset < r.point {
+			return s.offsets.last
+		}
+		r.forgetIndexes(s)
 	}
 	b, err := readWhole(&s.indexFile)
 	if err != nil {
@@ -427,11 +439,10 @@ func (r *recovery) forgetIndexes(s *segment) {
 
 // damage is the error for what a scan met below the recovery point.
 func (r *recovery) damage(s *segment, err error) error {
-	var bad *badBatch
-	if !errors.As(err, &bad) {
-		return err
+	if bad, ok := errors.AsType[*badBatch](err); ok {
+		return r.l.corrupt(s, bad.position, bad.reason)
 	}
-	return r.l.corrupt(s, bad.position, bad.reason)
+	return err
 }
 
 // settleBounds decides where the log begins and ends.
@@ -467,8 +478,8 @@ func (r *recovery) settleBounds() error {
 func (r *recovery) loadEpochs() error {
 	l := r.l
 	epochs, err := readLeaderEpochs(l.ctx.fs, l.dir)
-	var c *CorruptError
-	if err != nil && !errors.As(err, &c) {
+	c, isCorrupt := errors.AsType[*CorruptError](err)
+	if err != nil && !isCorrupt {
 		return err
 	}
 	before := epochs

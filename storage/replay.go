@@ -147,8 +147,8 @@ func (r *recovery) replaySegment(state *producerState, s *segment, from int64, a
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		var bad *badBatch
-		if first > 0 && at == first && (errors.As(err, &bad) || err == nil && b.BaseOffset() > from) {
+		_, bad := errors.AsType[*badBatch](err)
+		if first > 0 && at == first && (bad || err == nil && b.BaseOffset() > from) {
 			// The index led nowhere.
 			first = 0
 			sc = batchScanner{r: &s.log, end: s.size, next: s.base}

@@ -158,6 +158,13 @@ func (s *segment) finish() {
 	s.times.append(s.maxTime.Timestamp, s.maxTime.Offset, true)
 }
 
+// written reports whether the index files have all of the offset and time index.
+func (s *segment) written() bool {
+	offsets, _ := s.offsets.unwritten()
+	times, _ := s.times.unwritten()
+	return len(offsets) == 0 && len(times) == 0
+}
+
 // writeIndexes brings to the files what of the indexes is only in memory. It does not sync. made is true when it
 // made a file. It may only be called with Log.mu held, or for a closed segment by the one that syncs it.
 func (s *segment) writeIndexes() (made bool, err error) {

@@ -37,7 +37,7 @@ func (r *recovery) finish() error {
 	if err := r.syncTail(); err != nil {
 		return err
 	}
-	if l.origin.clean && r.torn == nil && r.scanned == len(l.segments) && len(r.obsolete) == 0 {
+	if l.takeover == nil && l.origin.clean && r.torn == nil && r.scanned == len(l.segments) && len(r.obsolete) == 0 {
 		l.commit.recoveryPoint = l.end.Load()
 		return nil
 	}
@@ -75,25 +75,25 @@ func (r *recovery) syncTail() error {
 			return err
 		}
 	}
-	if !r.write || r.scanned == len(r.l.segments) && r.torn == nil && len(r.obsolete) == 0 {
+	if !r.write {
 		return nil
 	}
-	return r.l.ctx.fs.SyncDir(r.l.dir)
+	// A segment that was read in full may have a name that is not durable.
+	r.names = r.names || r.scanned < len(r.l.segments) || r.torn != nil || len(r.obsolete) > 0
+	return r.syncNames()
 }
 
 // syncCaches writes and syncs the indexes and epochs and so brings the recovery point to the end of the log.
 func (r *recovery) syncCaches() error {
 	l := r.l
 	for i, s := range l.segments {
-		if s != l.active {
-			if i >= r.scanned {
-				s.finish()
-			}
+		if s != l.active && i >= r.scanned {
+			s.finish()
 		}
 		if err := r.resetIndexFiles(s); err != nil {
 			return err
 		}
-		if i < r.scanned && s != l.active {
+		if i < r.scanned && s != l.active && s.written() {
 			continue
 		}
 		if _, err := s.writeIndexes(); err != nil {
@@ -115,6 +115,7 @@ func (r *recovery) syncCaches() error {
 	} else if err := l.ctx.fs.SyncDir(l.dir); err != nil {
 		return err
 	}
+	r.names = false
 	l.commit.recoveryPoint = l.end.Load()
 	return nil
 }
