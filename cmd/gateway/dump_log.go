@@ -242,7 +242,7 @@ func (l *logDump) search(position int64) (int64, error) {
 			h := record.Batch(b[at : at+record.HeaderSize])
 			p := position + int64(at)
 			size, reason := checkDumpHeader(h, l.w.size-p)
-			if reason != "" || h.BaseOffset() < l.next {
+			if reason != "" || h.BaseOffset() < l.next || !likely(h) {
 				continue
 			}
 			if l.effort -= size; l.effort <= 0 {
@@ -259,6 +259,13 @@ func (l *logDump) search(position int64) (int64, error) {
 		position += int64(len(b) - record.HeaderSize + 1)
 	}
 	return l.w.size, nil
+}
+
+// likely reports whether the fields of a header go together, so that few other bytes have their checksum computed.
+func likely(h record.Batch) bool {
+	delta, count := h.LastOffsetDelta(), h.Count()
+	return delta >= 0 && count >= 0 && int64(count) <= int64(delta)+1 && h.Attributes()>>7 == 0 && h.Codec() <= record.Zstd &&
+		h.LeaderEpoch() >= record.NoLeaderEpoch && h.ProducerID() >= record.NoProducerID && h.ProducerEpoch() >= record.NoProducerEpoch
 }
 
 // old prints a message of a format before 2, if that is what is there: its own checksum tells it from damage.
