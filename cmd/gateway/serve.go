@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ const shutdownTimeout = 10 * time.Second
 
 func serve(cmd *cobra.Command, f *serveFlags) error {
 	began := time.Now()
-	logger, err := newLogger(f.logLevel)
+	logger, level, err := newLogger(f.logLevel)
 	if err != nil {
 		return &exitError{Code: exitUsage, Err: err}
 	}
@@ -74,13 +75,19 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	for _, w := range warnings {
 		logger.Warn(w)
 	}
-	o.Logger = logger
+	o.Logger, o.LogLevel = logger, level
+	if f.readyFile != "" {
+		// One of an earlier run would say that this one is ready.
+		if err := os.Remove(f.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &exitError{Code: exitFailed, Err: fmt.Errorf("ready file: %w", err)}
+		}
+	}
 	g, err := gateway.Start(cmd.Context(), o)
 	if err != nil {
 		return &exitError{Code: startExitCode(err), Err: err}
 	}
 	ready := newReady(g, &o, time.Since(began))
-	fmt.Fprintln(os.Stderr, ready.line())
+	fmt.Fprintln(cmd.ErrOrStderr(), ready.line())
 	if f.readyFile != "" {
 		if err := ready.write(f.readyFile); err != nil {
 			return &exitError{Code: exitFailed, Err: errors.Join(err, shutdown(g))}
@@ -118,7 +125,10 @@ func serveOptions(cmd *cobra.Command, f *serveFlags, environ []string) (gateway.
 	if err := errors.Join(s.addEnviron(environ), s.addPairs(f.pairs)); err != nil {
 		return gateway.Options{}, nil, err
 	}
-	if _, set := s.values["listeners"]; !set || cmd.Flags().Changed("listen") {
+	if _, set := s.values["listeners"]; !set {
+		s.values["listeners"] = "PLAINTEXT://" + f.listen
+	} else if cmd.Flags().Changed("listen") {
+		// What was to be advertised belongs to the listeners that the flag replaces.
 		s.values["listeners"] = "PLAINTEXT://" + f.listen
 		delete(s.values, "advertised.listeners")
 	}
@@ -127,7 +137,7 @@ func serveOptions(cmd *cobra.Command, f *serveFlags, environ []string) (gateway.
 	}
 	dir := f.dataDir
 	if !cmd.Flags().Changed("data-dir") {
-		if d := firstOf(s.values["log.dirs"], s.values["log.dir"]); d != "" {
+		if d := strings.TrimSpace(firstOf(s.values["log.dirs"], s.values["log.dir"])); d != "" {
 			if strings.Contains(d, ",") {
 				return gateway.Options{}, nil, fmt.Errorf("log.dirs: got %q, want one directory", d)
 			}
@@ -206,14 +216,14 @@ func (r ready) write(path string) error {
 }
 
 // newLogger logs to standard error: text on a terminal, JSON otherwise.
-func newLogger(level string) (*slog.Logger, error) {
-	var l slog.Level
+func newLogger(level string) (*slog.Logger, *slog.LevelVar, error) {
+	l := new(slog.LevelVar) // clients may change it: logger root of the broker
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level: got %q, want debug, info, warn or error", level)
+		return nil, nil, fmt.Errorf("--log-level: got %q, want debug, info, warn or error", level)
 	}
 	o := &slog.HandlerOptions{Level: l}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewTextHandler(os.Stderr, o)), nil
+		return slog.New(slog.NewTextHandler(os.Stderr, o)), l, nil
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, o)), nil
+	return slog.New(slog.NewJSONHandler(os.Stderr, o)), l, nil
 }

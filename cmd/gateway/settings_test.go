@@ -59,7 +59,7 @@ zookeeper.connect=localhost:2181
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Config["node.id"] != "7" || strings.TrimSpace(o.Dir) != "/var/lib/kafka" {
+	if o.Config["node.id"] != "7" || o.Dir != "/var/lib/kafka" {
 		t.Errorf("got node.id %q and directory %q, want 7 and /var/lib/kafka", o.Config["node.id"], o.Dir)
 	}
 	if _, set := o.Config["group.initial.rebalance.delay.ms"]; set {
@@ -104,6 +104,20 @@ func TestListenAndAdvertiseFlags(t *testing.T) {
 	o, _, err = options(t, nil, "--config", file)
 	if err != nil || o.Config["listeners"] != "PLAINTEXT://0.0.0.0:9092" || o.Config["advertised.listeners"] != "PLAINTEXT://h:1" {
 		t.Errorf("file alone: got %q and %q, %v", o.Config["listeners"], o.Config["advertised.listeners"], err)
+	}
+}
+
+func TestAdvertisedListenersAloneAreKept(t *testing.T) {
+	const advertised = "PLAINTEXT://kafka:9092"
+	for _, c := range []struct{ environ, args []string }{
+		{[]string{"KAFKA_ADVERTISED_LISTENERS=" + advertised}, []string{"--listen", "0.0.0.0:9092"}},
+		{nil, []string{"-c", "advertised.listeners=" + advertised}},
+		{nil, []string{"--config", writeFile(t, "advertised.listeners="+advertised+"\n")}},
+	} {
+		o, _, err := options(t, c.environ, c.args...)
+		if err != nil || o.Config["advertised.listeners"] != advertised {
+			t.Errorf("%q %q: got %q, %v, want %q", c.environ, c.args, o.Config["advertised.listeners"], err, advertised)
+		}
 	}
 }
 
