@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +55,7 @@ func newConsumeCommand() *cobra.Command {
 	flags.BoolVarP(&f.exitAtEnd, "exit", "e", false, "stop at the end of every partition (as --until end)")
 	flags.StringVarP(&f.format, "format", "f", `%v\n`, "how a record is printed")
 	flags.BoolVar(&f.committed, "read-committed", false, "leave out what open and aborted transactions wrote")
-	flags.DurationVar(&f.timeout, "timeout", 15*time.Second, "give up when the broker cannot be reached for this long")
+	flags.DurationVar(&f.timeout, "timeout", 15*time.Second, "give up when the broker cannot be reached at first for this long")
 	return cmd
 }
 
@@ -65,10 +67,15 @@ func consumeLines(ctx context.Context, f *consumeFlags, topic string, out io.Wri
 	if err != nil {
 		return &exitError{Code: exitUsage, Err: err}
 	}
+	if f.count < 0 {
+		return &exitError{Code: exitUsage, Err: fmt.Errorf("--count: got %d, want 0 (no end) or more", f.count)}
+	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(f.broker, ",")...),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.KeepControlRecords(), // a log may end in a marker, which must count as reached
+		// Without it the client would begin anew at the start of a partition that became shorter.
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 	}
 	if f.committed {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -78,14 +85,19 @@ func consumeLines(ctx context.Context, f *consumeFlags, topic string, out io.Wri
 		return &exitError{Code: exitUsage, Err: err}
 	}
 	defer client.Close()
-
+	if err := reach(ctx, client, f.broker, f.timeout); err != nil {
+		return err
+	}
 	c := consumption{flags: f, topic: topic, admin: kadm.NewClient(client)}
 	if err := c.resolve(ctx); err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(out, 64<<10)
 	err = c.run(ctx, client, w, print)
-	return errors.Join(err, w.Flush())
+	if flushErr := w.Flush(); err == nil && flushErr != nil {
+		err = &exitError{Code: exitFailed, Err: fmt.Errorf("output: %w", flushErr)}
+	}
+	return err
 }
 
 // consumption is one run of consume: where each partition starts and stops.
@@ -95,26 +107,25 @@ type consumption struct {
 	admin *kadm.Client
 	start map[int32]int64
 	stop  map[int32]int64 // partitions without an entry go on for ever
+	next  map[int32]int64 // after the last record that came
+	end   map[int32]int64 // of what could be read at the beginning
 }
 
 // resolve turns the flags into offsets for each partition.
 func (c *consumption) resolve(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.flags.timeout)
 	defer cancel()
-	earliest, err := c.admin.ListStartOffsets(ctx, c.topic)
+	earliest, err := c.list(c.admin.ListStartOffsets(ctx, c.topic))
 	if err != nil {
-		return &exitError{Code: exitFailed, Err: fmt.Errorf("list offsets: %w", err)}
+		return err
 	}
 	listEnd := c.admin.ListEndOffsets
 	if c.flags.committed {
 		listEnd = c.admin.ListCommittedOffsets
 	}
-	latest, err := listEnd(ctx, c.topic)
+	latest, err := c.list(listEnd(ctx, c.topic))
 	if err != nil {
-		return &exitError{Code: exitFailed, Err: fmt.Errorf("list offsets: %w", err)}
-	}
-	if err := latest.Error(); err != nil {
-		return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s: %w", c.topic, err)}
+		return err
 	}
 	start, err := c.offsets(ctx, "--offset", c.flags.offset, earliest, latest)
 	if err != nil {
@@ -126,6 +137,13 @@ func (c *consumption) resolve(ctx context.Context) error {
 			return err
 		}
 	}
+	c.end = map[int32]int64{}
+	latest.Each(func(o kadm.ListedOffset) {
+		first, _ := earliest.Lookup(o.Topic, o.Partition)
+		// What is gone is passed over; what is yet to come is waited for.
+		c.start[o.Partition] = max(c.start[o.Partition], first.Offset)
+		c.end[o.Partition] = o.Offset
+	})
 	if len(c.flags.partitions) > 0 {
 		chosen := map[int32]int64{}
 		for _, p := range c.flags.partitions {
@@ -138,6 +156,20 @@ func (c *consumption) resolve(ctx context.Context) error {
 		c.start = chosen
 	}
 	return nil
+}
+
+// list passes on what was listed, or says why it was not.
+func (c *consumption) list(listed kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
+	listed.Each(func(o kadm.ListedOffset) {
+		chosen := len(c.flags.partitions) == 0 || o.Partition < 0 || slices.Contains(c.flags.partitions, o.Partition)
+		if err == nil && o.Err != nil && chosen {
+			err = o.Err
+		}
+	})
+	if err != nil {
+		return nil, &exitError{Code: exitFailed, Err: fmt.Errorf("offsets of topic %s: %w", c.topic, err)}
+	}
+	return listed, nil
 }
 
 // offsets resolves one offset expression for every partition.
@@ -155,11 +187,15 @@ func (c *consumption) offsets(ctx context.Context, flag, expr string, earliest, 
 		if err != nil {
 			return nil, badOffset(flag, expr)
 		}
-		found, err := c.admin.ListOffsetsAfterMilli(ctx, n, c.topic)
+		found, err := c.list(c.admin.ListOffsetsAfterMilli(ctx, n, c.topic))
 		if err != nil {
-			return nil, &exitError{Code: exitFailed, Err: fmt.Errorf("list offsets: %w", err)}
+			return nil, err
 		}
-		found.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
+		found.Each(func(o kadm.ListedOffset) {
+			// Without such a record it is the end of all, which for --read-committed may lie beyond the end.
+			end, _ := latest.Lookup(o.Topic, o.Partition)
+			out[o.Partition] = min(o.Offset, end.Offset)
+		})
 		return out, nil
 	}
 	switch expr {
@@ -190,29 +226,38 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 		if stop, bounded := c.stop[p]; bounded && o >= stop {
 			continue
 		}
-		assign[p] = kgo.NewOffset().At(o)
+		// There is no fetching from beyond the end; records before the start are left out below.
+		assign[p] = kgo.NewOffset().At(min(o, c.end[p]))
 	}
 	if len(assign) == 0 {
 		return nil
 	}
-	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{c.topic: assign})
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{c.topic: maps.Clone(assign)})
+	c.next = maps.Clone(c.start)
 	printed := 0
 	for len(assign) > 0 {
-		fetches := client.PollFetches(ctx)
+		fetches := c.poll(ctx, client)
 		if ctx.Err() != nil {
 			return nil // interrupted: what was printed stands
 		}
 		for _, e := range fetches.Errors() {
 			return &exitError{Code: exitFailed, Err: fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, e.Err)}
 		}
+		if fetches == nil {
+			if err := c.pastGaps(ctx, client, assign); err != nil && ctx.Err() == nil {
+				return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s: %w", c.topic, err)}
+			}
+			continue
+		}
 		for iter := fetches.RecordIter(); !iter.Done(); {
 			r := iter.Next()
+			c.next[r.Partition] = max(c.next[r.Partition], r.Offset+1)
 			stop, bounded := c.stop[r.Partition]
 			if bounded && r.Offset >= stop {
 				delete(assign, r.Partition)
 				continue
 			}
-			if !r.Attrs.IsControl() {
+			if !r.Attrs.IsControl() && r.Offset >= c.start[r.Partition] {
 				print(w, r)
 				if printed++; printed == c.flags.count {
 					return nil
@@ -227,6 +272,20 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 		}
 	}
 	return nil
+}
+
+// poll waits for records; when there are stops to reach, not for long: nil is that nothing came.
+func (c *consumption) poll(ctx context.Context, client *kgo.Client) kgo.Fetches {
+	if len(c.stop) == 0 {
+		return client.PollFetches(ctx)
+	}
+	waiting, cancel := context.WithTimeout(ctx, gapWait)
+	defer cancel()
+	fetches := client.PollFetches(waiting)
+	if errors.Is(fetches.Err0(), context.DeadlineExceeded) {
+		return nil
+	}
+	return fetches
 }
 
 // parseFormat compiles a --format.
@@ -263,10 +322,10 @@ func parseFormat(format string) (func(*bufio.Writer, *kgo.Record), error) {
 			case 't':
 				literal("\t")
 			default:
-				literal(string(format[i]))
+				literal(format[i : i+1])
 			}
 		default:
-			literal(string(c))
+			literal(format[i : i+1])
 		}
 	}
 	return func(w *bufio.Writer, r *kgo.Record) {
