@@ -41,6 +41,9 @@ type Options struct {
 	Now func() time.Time
 	// Logger takes the log lines. Default: slog.Default().
 	Logger *slog.Logger
+	// LogLevel is the level of Logger; clients may change it, as that of Kafka's
+	// logger root. Default: one that Logger does not follow.
+	LogLevel *slog.LevelVar
 
 	// answerDuplicatesEarly is storage's option of the name: a test proves with
 	// it that it would notice.
@@ -78,6 +81,9 @@ func (o *Options) setDefaults() {
 	config := make(map[string]string, len(o.Config)+len(oneBroker)+1)
 	for k, v := range oneBroker {
 		config[k] = v
+	}
+	if _, ok := o.Config["broker.id"]; ok {
+		delete(config, "node.id") // its older name
 	}
 	config["listeners"] = defaultListeners
 	for k, v := range o.Config {
@@ -150,6 +156,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		Groups:    coordinator,
 		Now:       o.Now,
 		Logger:    o.Logger,
+		LogLevel:  o.LogLevel,
 		Config:    config,
 		Listeners: bound,
 	})
@@ -253,16 +260,17 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 func storageOptions(o *Options, config *wire.BrokerConfig) (storage.Options, error) {
 	defaults, err := config.TopicDefaults()
 	so := storage.Options{
-		FS:                   o.FS,
-		Now:                  o.Now,
-		Logger:               o.Logger,
-		NodeID:               int32(config.Int("node.id")),
-		TopicDefaults:        defaults,
-		RecoveryThreads:      int(config.Int("num.recovery.threads.per.data.dir")),
-		CheckpointInterval:   time.Duration(config.Int("log.flush.offset.checkpoint.interval.ms")) * time.Millisecond,
-		ProducerIDExpiration: time.Duration(config.Int("producer.id.expiration.ms")) * time.Millisecond,
-		OpenFiles:            int(config.Int("gateway.open.files")),
-		SyncThreads:          int(config.Int("gateway.sync.threads")),
+		FS:                           o.FS,
+		Now:                          o.Now,
+		Logger:                       o.Logger,
+		NodeID:                       int32(config.Int("node.id")),
+		TopicDefaults:                defaults,
+		RecoveryThreads:              int(config.Int("num.recovery.threads.per.data.dir")),
+		CheckpointInterval:           time.Duration(config.Int("log.flush.offset.checkpoint.interval.ms")) * time.Millisecond,
+		ProducerIDExpiration:         time.Duration(config.Int("producer.id.expiration.ms")) * time.Millisecond,
+		ProducerIDExpirationInterval: time.Duration(config.Int("producer.id.expiration.check.interval.ms")) * time.Millisecond,
+		OpenFiles:                    int(config.Int("gateway.open.files")),
+		SyncThreads:                  int(config.Int("gateway.sync.threads")),
 
 		AnswerDuplicatesEarly: o.answerDuplicatesEarly,
 	}

@@ -25,8 +25,13 @@ var apis = table(
 	route(21, 0, 2, (*Server).deleteRecords),
 	route(22, 0, 5, (*Server).initProducerID),
 	route(23, 2, 4, (*Server).offsetForLeaderEpoch),
+	route(32, 1, 4, (*Server).describeConfigs),
+	route(33, 0, 2, (*Server).alterConfigs),
+	route(35, 1, 5, (*Server).describeLogDirs),
 	route(37, 0, 3, (*Server).createPartitions),
+	route(44, 0, 1, (*Server).incrementalAlterConfigs),
 	route(60, 0, 2, (*Server).describeCluster),
+	route(74, 0, 1, (*Server).listConfigResources),
 	route(75, 0, 0, (*Server).describeTopicPartitions),
 )
 

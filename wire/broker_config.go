@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -40,12 +41,14 @@ const (
 // start (file, environment, flags), over the defaults of the table, under what
 // was set while running. Reads take no lock. It is safe for concurrent use.
 type BrokerConfig struct {
-	static map[string]string // set at start; never written afterwards
+	static map[string]string            // set at start, without blanks around; never written afterwards
+	values atomic.Pointer[brokerValues] // replaced as a whole by SetDynamic
+}
 
-	// dynamicAll and dynamicOne are the overrides for all brokers and for this
-	// one, replaced as a whole by SetDynamic.
-	dynamicAll atomic.Pointer[map[string]string]
-	dynamicOne atomic.Pointer[map[string]string]
+// brokerValues is what holds at one moment. It is immutable.
+type brokerValues struct {
+	all, one map[string]string // set while running, for all brokers and for this one, as they were given
+	set      map[string]string // what is set anywhere, by precedence, in canonical text
 }
 
 // NewBrokerConfig checks static against the table and reports every fault at
@@ -66,10 +69,18 @@ func NewBrokerConfig(static map[string]string) (*BrokerConfig, error) {
 		}
 		c.static[name] = strings.TrimSpace(value)
 	}
+	// The two names of the broker's id stand for each other. Kafka: AbstractKafkaConfig.populateSynonyms.
+	node, broker := c.static["node.id"], c.static["broker.id"]
+	switch {
+	case node == "" && broker != "":
+		c.static["node.id"] = broker
+	case node != "" && broker == "":
+		c.static["broker.id"] = node
+	case node != broker:
+		faults = append(faults, fmt.Errorf("broker config broker.id: %s, but node.id is %s", broker, node))
+	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
-	empty := map[string]string{}
-	c.dynamicAll.Store(&empty)
-	c.dynamicOne.Store(&empty)
+	c.SetDynamic(nil, nil)
 	return c, errors.Join(faults...)
 }
 
@@ -98,13 +109,7 @@ func (d *brokerDef) check(value string) error {
 
 // lookup returns the effective value of name and whether there is one.
 func (c *BrokerConfig) lookup(name string) (string, bool) {
-	if v, ok := (*c.dynamicOne.Load())[name]; ok {
-		return v, true
-	}
-	if v, ok := (*c.dynamicAll.Load())[name]; ok {
-		return v, true
-	}
-	if v, ok := c.static[name]; ok {
+	if v, ok := c.values.Load().set[name]; ok {
 		return v, true
 	}
 	d, ok := brokerConfigDef(name)
@@ -122,13 +127,7 @@ func (c *BrokerConfig) String(name string) string {
 
 // IsSet reports whether name was set at start or while running.
 func (c *BrokerConfig) IsSet(name string) bool {
-	if _, ok := (*c.dynamicOne.Load())[name]; ok {
-		return true
-	}
-	if _, ok := (*c.dynamicAll.Load())[name]; ok {
-		return true
-	}
-	_, ok := c.static[name]
+	_, ok := c.values.Load().set[name]
 	return ok
 }
 
@@ -161,37 +160,119 @@ func (c *BrokerConfig) List(name string) []string {
 }
 
 // SetDynamic replaces the overrides set while running: for all brokers, and for
-// this one. The maps are not copied and must not be changed afterwards.
-func (c *BrokerConfig) SetDynamic(all, one map[string]string) {
-	c.dynamicAll.Store(&all)
-	c.dynamicOne.Store(&one)
+// this one. The maps are not copied and must not be changed afterwards. A value
+// that is not valid is left out; its name is returned.
+func (c *BrokerConfig) SetDynamic(all, one map[string]string) (invalid []string) {
+	v, invalid := c.withDynamic(all, one)
+	c.values.Store(v)
+	return invalid
+}
+
+// withDynamic is what would hold with other overrides.
+func (c *BrokerConfig) withDynamic(all, one map[string]string) (v *brokerValues, invalid []string) {
+	v = &brokerValues{all: map[string]string{}, one: map[string]string{}, set: make(map[string]string, len(c.static))}
+	for name, value := range c.static {
+		v.set[name] = canonicalBroker(name, value)
+	}
+	for _, layer := range []struct{ from, to map[string]string }{{all, v.all}, {one, v.one}} {
+		for name, value := range layer.from {
+			if checkDynamicValue(name, value) != nil {
+				invalid = append(invalid, name)
+				continue
+			}
+			layer.to[name] = value
+			for _, other := range brokerSynonyms(name) {
+				delete(v.set, other) // log.retention.ms set while running beats log.retention.hours of the file
+			}
+			v.set[name] = canonicalBroker(name, value)
+		}
+	}
+	// A Kafka cluster is formatted with this default, and keeps it for good. Kafka: ConfigurationControlManager.
+	if _, ok := v.all[minInsyncReplicas]; !ok {
+		v.all[minInsyncReplicas] = "1"
+		if set, ok := c.static[minInsyncReplicas]; ok {
+			v.all[minInsyncReplicas] = set
+		}
+	}
+	slices.Sort(invalid)
+	return v, invalid
+}
+
+const minInsyncReplicas = "min.insync.replicas"
+
+// canonicalBroker returns a checked value in canonical text; that of a name that
+// is not in the table as it is.
+func canonicalBroker(name, value string) string {
+	if d, ok := brokerConfigDef(name); ok {
+		if v, err := d.Canonical(value); err == nil {
+			return v
+		}
+	}
+	return value
+}
+
+// brokerSynonyms returns the configs that say the same as name in other units, the
+// strongest first, name among them. Kafka: DynamicBrokerConfig.brokerConfigSynonyms.
+func brokerSynonyms(name string) []string {
+	switch name {
+	case "log.roll.ms", "log.roll.hours":
+		return []string{"log.roll.ms", "log.roll.hours"}
+	case "log.roll.jitter.ms", "log.roll.jitter.hours":
+		return []string{"log.roll.jitter.ms", "log.roll.jitter.hours"}
+	case "log.retention.ms", "log.retention.minutes", "log.retention.hours":
+		return []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"}
+	case "log.flush.interval.ms":
+		return []string{"log.flush.interval.ms", "log.flush.scheduler.interval.ms"}
+	}
+	return []string{name}
 }
 
 // TopicDefaults returns the values that broker configs give to topic configs, by
-// topic config name: for each topic config the first of its synonyms that is
-// set, converted to the topic's unit.
+// topic config name and in canonical text: for each topic config the first of its
+// synonyms that is set, converted to the topic's unit.
 func (c *BrokerConfig) TopicDefaults() (map[string]string, error) {
+	return c.values.Load().topicDefaults()
+}
+
+func (v *brokerValues) topicDefaults() (map[string]string, error) {
 	out := map[string]string{}
 	var faults []error
 	for _, d := range storage.TopicConfigs() {
 		for _, syn := range d.Synonyms {
-			if !c.IsSet(syn.Name) {
+			value, ok := v.set[syn.Name]
+			if !ok {
 				continue
 			}
-			v := c.String(syn.Name)
-			if syn.Convert != nil {
-				conv, err := syn.Convert(v)
-				if err != nil {
-					faults = append(faults, fmt.Errorf("broker config %s: %w", syn.Name, err))
-					break
-				}
-				v = conv
+			value, err := topicDefault(&d, &syn, value)
+			if err != nil {
+				faults = append(faults, fmt.Errorf("broker config %s: %w", syn.Name, err))
 			}
-			out[d.Name] = v
+			out[d.Name] = value
 			break
 		}
 	}
 	return out, errors.Join(faults...)
+}
+
+// topicDefault turns the value of a broker config into that of a topic config.
+func topicDefault(d *storage.ConfigDef, syn *storage.ConfigSynonym, value string) (string, error) {
+	if syn.Convert != nil {
+		converted, err := syn.Convert(value)
+		if err != nil {
+			return "", err
+		}
+		value = converted
+	}
+	if d.Name == "retention.ms" {
+		// Kafka: AbstractKafkaConfig.logRetentionTimeMillis, KafkaConfig.validateValues.
+		switch n, err := strconv.ParseInt(value, 10, 64); {
+		case err == nil && n < 0:
+			value = "-1"
+		case err == nil && n == 0:
+			return "", errors.New("0 milliseconds, want at least 1, or -1 for no limit")
+		}
+	}
+	return d.Canonical(value)
 }
 
 // nearest renders the nearest known key for an error text.

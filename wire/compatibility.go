@@ -113,6 +113,10 @@ var differences = []difference{
 	{18, "the features `transaction.version`, `group.version`, `share.version`, `streams.version`", "not named: what they stand for is not served"},
 	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
 	{22, "a transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
+	{32, "a broker's loggers", "one, `root`, which is the whole log"},
+	{44, "an operation that is not known, for a topic", "INVALID_REQUEST; Kafka answers UNKNOWN_SERVER_ERROR"},
+	{44, "other `listeners`, or `metric.reporters`, of a running broker", "INVALID_REQUEST"},
+	{44, "`log.cleaner.min.compaction.lag.ms` above `log.cleaner.max.compaction.lag.ms`, for all topics", "INVALID_REQUEST; Kafka takes it and then creates no topic any more"},
 	{60, "controllers", "MISMATCHED_ENDPOINT_TYPE, as from a Kafka broker"},
 }
 

@@ -83,8 +83,11 @@ func kafkaError(err error) *kerr.Error {
 		return kerr.InvalidConfig
 	}
 	if e, ok := errors.AsType[*record.InvalidError](err); ok {
-		if e.Kind == record.InvalidTimestamp {
+		switch e.Kind {
+		case record.InvalidTimestamp:
 			return kerr.InvalidTimestamp
+		case record.Undecodable:
+			return kerr.UnknownServerError
 		}
 		return kerr.InvalidRecord
 	}

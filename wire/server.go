@@ -25,6 +25,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Config is the broker's configuration. Reads of it see changes made while running.
 	Config *BrokerConfig
+	// LogLevel is the level of Logger, which clients may change as that of the broker's logger root; nil is one that
+	// nothing else looks at.
+	LogLevel *slog.LevelVar
 	// Listeners are bound already. Run accepts on them and closes them.
 	Listeners []Listener
 }
@@ -43,6 +46,7 @@ type Server struct {
 	groups    *groups.Coordinator
 	now       func() time.Time
 	logger    *slog.Logger
+	logLevel  *slog.LevelVar
 	config    *BrokerConfig
 	listeners []Listener
 	apis      *apiTable
@@ -66,6 +70,7 @@ type Server struct {
 	kill     context.CancelFunc
 
 	creating sync.Mutex // held while Metadata makes topics, so that one name is made once
+	altering sync.Mutex // held while configs change, over the write to the metadata log, so that no change is lost
 
 	starting sync.Mutex // orders Run's first step and Shutdown's
 
@@ -108,10 +113,14 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.LogLevel == nil {
+		o.LogLevel = new(slog.LevelVar)
+	}
 	s := &Server{
-		store: o.Store, groups: o.Groups, now: o.Now, logger: o.Logger, config: o.Config, listeners: o.Listeners,
+		store: o.Store, groups: o.Groups, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
 		apis: apis,
 	}
+	s.loadDynamicConfigs()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
 	s.idle = time.Duration(o.Config.Int("connections.max.idle.ms")) * time.Millisecond
 	s.self, s.nobody = []int32{o.Store.NodeID()}, []int32{}

@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// DescribeLogDirs, key 35, versions 1 to 5.
+//
+//	v2 flexible
+//	v3 an error of the whole answer
+//	v4 size of the volume and the room on it
+//	v5 whether the directory takes new partitions
+//
+// There is one directory. A partition that is offline is left out, as Kafka leaves out what it could not load. Kafka:
+// KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs.
+
+// describeLogDirs answers a DescribeLogDirs request.
+func (s *Server) describeLogDirs(r *request, req *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
+	resp := &kmsg.DescribeLogDirsResponse{Version: req.Version, Dirs: []kmsg.DescribeLogDirsResponseDir{}}
+	if !s.authorize(r, opDescribe, resourceCluster, clusterResource) {
+		resp.ErrorCode = kerr.ClusterAuthorizationFailed.Code
+		return resp, nil
+	}
+	dir := kmsg.NewDescribeLogDirsResponseDir()
+	dir.Dir = s.store.Dir()
+	if abs, err := filepath.Abs(dir.Dir); err == nil {
+		dir.Dir = abs
+	}
+	dir.Topics = []kmsg.DescribeLogDirsResponseDirTopic{}
+	free, total, err := s.store.Space()
+	if err != nil {
+		dir.ErrorCode, dir.TotalBytes, dir.UsableBytes = kerr.KafkaStorageError.Code, -1, -1
+		resp.Dirs = append(resp.Dirs, dir)
+		return resp, nil
+	}
+	dir.TotalBytes, dir.UsableBytes = total, free
+	dir.IsCordoned = slices.Contains(s.config.List("cordoned.log.dirs"), "*") || slices.Contains(s.config.List("cordoned.log.dirs"), s.store.Dir())
+	// Until every partition of the start is recovered, one that was not used yet may have data that is not known of.
+	recovered := s.store.Stats().Recovered
+	add := func(t *storage.Topic, partitions func(yield func(int32) bool)) {
+		out := kmsg.NewDescribeLogDirsResponseDirTopic()
+		out.Topic = t.Name()
+		for i := range partitions {
+			log, ok := t.Partition(i)
+			if !ok {
+				continue
+			}
+			if !recovered {
+				if _, err := log.Offsets(); err != nil {
+					continue
+				}
+			}
+			if log.Status() == storage.StatusOffline {
+				continue
+			}
+			p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+			p.Partition, p.Size = i, log.Size()
+			out.Partitions = append(out.Partitions, p)
+		}
+		if len(out.Partitions) > 0 {
+			dir.Topics = append(dir.Topics, out)
+		}
+	}
+	if req.Topics == nil {
+		for _, t := range s.store.Topics() {
+			add(t, func(yield func(int32) bool) {
+				for i := range t.Partitions() {
+					if !yield(i) {
+						return
+					}
+				}
+			})
+		}
+	}
+	for name, partitions := range wantedPartitions(req.Topics) {
+		if t, ok := s.store.Topic(name); ok {
+			add(t, slices.Values(partitions))
+		}
+	}
+	resp.Dirs = append(resp.Dirs, dir)
+	return resp, nil
+}
+
+// wantedPartitions yields each topic of a request once, in the order of the request, with its partitions in order.
+func wantedPartitions(topics []kmsg.DescribeLogDirsRequestTopic) func(yield func(string, []int32) bool) {
+	return func(yield func(string, []int32) bool) {
+		var names []string
+		wanted := make(map[string][]int32, len(topics))
+		for i := range topics {
+			t := &topics[i]
+			if _, ok := wanted[t.Topic]; !ok {
+				names = append(names, t.Topic)
+			}
+			wanted[t.Topic] = append(wanted[t.Topic], t.Partitions...)
+		}
+		for _, name := range names {
+			partitions := wanted[name]
+			slices.Sort(partitions)
+			if !yield(name, slices.Compact(partitions)) {
+				return
+			}
+		}
+	}
+}
