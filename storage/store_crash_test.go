@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -216,17 +218,25 @@ func TestTopicsSurviveEveryCrash(t *testing.T) {
 	var crashes []crash
 	known := e.clone()
 	at := 0
+	var mu sync.Mutex // guards crashes, known and at
 	fsys := vfs.After(mem, func(o vfs.Op, err error) {
 		if o.Kind != vfs.OpSync && o.Kind != vfs.OpSyncDir {
 			return
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		at++
 		for i, keep := range []float64{0, 0.3, 0.7} {
 			crashes = append(crashes, crash{mem.CrashClone(uint64(at*3+i), keep), known.clone(), fmt.Sprintf("after %v %d, keeping %v", o, at, keep)})
 		}
 	})
 	s := openStore(t, fsys)
-	if err := scenario(s, &e, func() { known = e.clone() }); err != nil {
+	err := scenario(s, &e, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		known = e.clone()
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
@@ -236,7 +246,10 @@ func TestTopicsSurviveEveryCrash(t *testing.T) {
 	for i, c := range crashes {
 		synctest.Test(t, func(t *testing.T) {
 			var again []*vfs.Mem
+			var mu sync.Mutex // guards again
 			s, err := Open(testDir, Options{FS: vfs.After(c.mem, func(o vfs.Op, err error) {
+				mu.Lock()
+				defer mu.Unlock()
 				if (o.Kind == vfs.OpSync || o.Kind == vfs.OpSyncDir) && len(again) < 8 {
 					again = append(again, c.mem.CrashClone(uint64(i), 0))
 				}
@@ -271,10 +284,10 @@ func TestTopicsSurviveEveryFailure(t *testing.T) {
 	fault := errors.New("injected")
 	for i := int64(0); ; i++ {
 		mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-		failed, over := false, false
+		var failed, over atomic.Bool
 		fsys := vfs.Inject(mem, func(o vfs.Op) error {
-			if o.Index == i && o.Kind != vfs.OpUnlock && !over {
-				failed = true
+			if o.Index == i && o.Kind != vfs.OpUnlock && !over.Load() {
+				failed.Store(true)
 				if o.Kind == vfs.OpSync {
 					return &vfs.LostSync{Err: fault}
 				}
@@ -286,7 +299,7 @@ func TestTopicsSurviveEveryFailure(t *testing.T) {
 		s, err := Open(testDir, Options{FS: fsys})
 		if err == nil {
 			err = scenario(s, &e, func() {})
-			over = true
+			over.Store(true)
 			// What has not failed by itself is as it must be without a restart too.
 			if verr := e.verify(s); verr != nil && err == nil {
 				t.Errorf("operation %d fails: %v", i, verr)
@@ -303,7 +316,7 @@ func TestTopicsSurviveEveryFailure(t *testing.T) {
 			}
 			closeStore(t, s)
 		}
-		if !failed {
+		if !failed.Load() {
 			if err != nil {
 				t.Fatalf("without a failure: %v", err)
 			}

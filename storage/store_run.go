@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -163,19 +164,10 @@ func (s *Store) Close() error {
 	s.metadata.close()
 	clean := s.started.clean || s.started.recovered.Load()
 	var faults []error
-	stop := func(l *Log) {
-		status := l.Status()
-		if err := l.close(); err != nil {
-			faults = append(faults, err)
-			clean = false
-		}
-		// A log that went out of service is looked at again at the next start; one that never was in it is not.
-		if status == StatusOffline && l.origin.offline == nil {
-			clean = false
-		}
-	}
-	s.eachOpened(stop)
-	stop(s.metadata.log)
+	var logs []*Log
+	s.eachOpened(func(l *Log) { logs = append(logs, l) })
+	clean = s.stopLogs(logs, &faults) && clean
+	clean = s.stopLogs([]*Log{s.metadata.log}, &faults) && clean
 	s.logs.commits.close()
 	if err := s.saveCheckpoints(); err != nil {
 		faults = append(faults, err)
@@ -187,4 +179,33 @@ func (s *Store) Close() error {
 		}
 	}
 	return errors.Join(append(faults, s.lock.Close())...)
+}
+
+// stopLogs closes logs, several at a time. It reports whether the next start can do without looking for what they lost,
+// and adds to faults.
+func (s *Store) stopLogs(logs []*Log, faults *[]error) bool {
+	var mu sync.Mutex // guards clean and faults
+	clean := true
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(s.o.SyncThreads, len(logs)) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(logs)); i = next.Add(1) - 1 {
+				l := logs[i]
+				status := l.Status()
+				err := l.close()
+				// A log that went out of service is looked at again; one that never was in it is not.
+				if err != nil || status == StatusOffline && l.origin.offline == nil {
+					mu.Lock()
+					clean = false
+					if err != nil {
+						*faults = append(*faults, err)
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return clean
 }
