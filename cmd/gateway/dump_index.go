@@ -203,7 +203,7 @@ func (l *logWalk) checkOffset(d *dumper, position int64, e storage.OffsetEntry) 
 		return nil
 	}
 	last := l.header.LastOffset()
-	// Kafka before 4.0 made one entry for all batches that were appended at once: the offset is then that of the
+	// Older Kafka (before KAFKA-806) made one entry for all batches that were appended at once: the offset is then that of the
 	// last of them.
 	ahead := *l
 	ahead.w = window{r: l.w.r, size: l.w.size, chunk: headersChunk}

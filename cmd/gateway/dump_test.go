@@ -213,7 +213,7 @@ func TestDamageIsNamedAndTheRestIsPrinted(t *testing.T) {
 
 func TestEntryForSeveralBatchesIsAccepted(t *testing.T) {
 	files, _ := dumpSegment(t, record.None)
-	// What Kafka before 4.0 writes for an append of the second and third batch.
+	// What Kafka before KAFKA-806 writes for an append of the second and third batch.
 	files[".index"] = slices.Concat(binary.BigEndian.AppendUint32(nil, 8), files[".index"][4:8], files[".index"][16:])
 	out, code, err := runDump(t, writeSegment(t, files))
 	if code != exitDone || !strings.Contains(out, "the entry is for several batches, the first ends at offset 105") {
