@@ -398,10 +398,22 @@ func (l *Log) outcome(a Appended) (done bool, err error) {
 func (l *Log) flush() error {
 	l.mu.Lock()
 	c := &l.commit
-	if Status(l.status.Load()) != StatusOnline || l.repair != nil || l.takeover != nil || c.recoveryPoint >= l.end.Load() {
+	if l.closed || Status(l.status.Load()) != StatusOnline || l.repair != nil || l.takeover != nil || c.recoveryPoint >= l.end.Load() {
 		l.mu.Unlock()
 		return nil
 	}
+	wait := l.startFlush()
+	l.mu.Unlock()
+	<-wait
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return c.flushErr
+}
+
+// startFlush asks for a round that brings the recovery point to the end, and returns what is closed when it has ended.
+// mu is held.
+func (l *Log) startFlush() <-chan struct{} {
+	c := &l.commit
 	c.flush = true
 	if c.phase == commitIdle {
 		l.enqueue()
@@ -410,19 +422,17 @@ func (l *Log) flush() error {
 	if c.waiting == nil {
 		c.waiting = make(chan struct{})
 	}
-	wait := c.waiting
-	l.mu.Unlock()
-	<-wait
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return c.flushErr
+	return c.waiting
 }
 
 // checkpoints are what the store's two checkpoint files are to say of the log; ok is false when it was not used, and
-// they keep what they say.
+// they keep what they say. It flushes the log first.
 func (l *Log) checkpoints() (recoveryPoint, logStart int64, ok bool) {
 	if Status(l.status.Load()) != StatusOnline {
 		return 0, 0, false
+	}
+	if err := l.flush(); err != nil {
+		l.logger().Warn("recovery point stays where it is", "err", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -438,8 +448,18 @@ func (l *Log) close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	err := l.flush()
+	if Status(l.status.Load()) == StatusRecovering {
+		l.recover()
+	}
 	l.mu.Lock()
+	var err error
+	if Status(l.status.Load()) == StatusOnline && l.repair == nil && l.takeover == nil && l.commit.recoveryPoint < l.end.Load() {
+		wait := l.startFlush()
+		l.mu.Unlock()
+		<-wait
+		l.mu.Lock()
+		err = l.commit.flushErr
+	}
 	if idle := l.commit.idle(); idle != nil {
 		l.mu.Unlock()
 		<-idle
