@@ -16,7 +16,7 @@ func TestFindCoordinator(t *testing.T) {
 		{"group", coordinatorOfGroup, 0},
 		{"transaction", coordinatorOfTransaction, 0},
 		{"share group", coordinatorOfShare, 42},
-		{"unknown type", 9, -1},
+		{"unknown type", 9, 42},
 	}
 	for version := range int16(7) {
 		for _, test := range tests {

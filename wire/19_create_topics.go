@@ -212,9 +212,9 @@ func (s *Server) createdTopic(r *request, spec storage.TopicSpec) kmsg.CreateTop
 	return t
 }
 
-// createdConfigs returns the effective configs of a topic with the given ones of its own, by name.
+// createdConfigs returns the effective configs of a topic with the given ones of its own, by name. An internal config is
+// told only if it is the topic's own. Kafka: KafkaConfigSchema.resolveEffectiveTopicConfigs.
 func (s *Server) createdConfigs(own map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
-	defaults := s.store.TopicDefaults()
 	defs := storage.TopicConfigs()
 	out := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(defs))
 	for i := range defs {
@@ -224,13 +224,9 @@ func (s *Server) createdConfigs(own map[string]string) []kmsg.CreateTopicsRespon
 			continue
 		}
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
-		c.Name, c.IsSensitive, c.Source = d.Name, d.Sensitive, 5 // DEFAULT_CONFIG
-		if v, ok := defaults[d.Name]; ok && !isOwn {
-			value, c.Source = v, 4 // STATIC_BROKER_CONFIG
-		} else if isOwn {
-			c.Source = 1 // DYNAMIC_TOPIC_CONFIG
-		} else {
-			value = d.Default
+		c.Name, c.IsSensitive, c.Source = d.Name, d.Sensitive, int8(kmsg.ConfigSourceDynamicTopicConfig)
+		if !isOwn {
+			value, c.Source = s.config.defaultOfTopics(d)
 		}
 		if !d.Sensitive {
 			c.Value = &value
@@ -238,6 +234,31 @@ func (s *Server) createdConfigs(own map[string]string) []kmsg.CreateTopicsRespon
 		out = append(out, c)
 	}
 	return out
+}
+
+// defaultOfTopics returns the value of a topic config for topics that do not set it, and where it is from: the first of
+// its synonyms that is set for this broker, for all brokers, or at the start, else the default.
+func (c *BrokerConfig) defaultOfTopics(d *storage.ConfigDef) (value string, source int8) {
+	v := c.values.Load()
+	for _, layer := range []struct {
+		configs map[string]string
+		source  kmsg.ConfigSource
+	}{
+		{v.one, kmsg.ConfigSourceDynamicBrokerConfig},
+		{v.all, kmsg.ConfigSourceDynamicDefaultBrokerConfig},
+		{c.static, kmsg.ConfigSourceStaticBrokerConfig},
+	} {
+		for i := range d.Synonyms {
+			set, ok := layer.configs[d.Synonyms[i].Name]
+			if !ok {
+				continue
+			}
+			if value, err := topicDefault(d, &d.Synonyms[i], set); err == nil {
+				return value, int8(layer.source)
+			}
+		}
+	}
+	return d.Default, int8(kmsg.ConfigSourceDefaultConfig)
 }
 
 // failedTopic is the answer for a topic that is not made.

@@ -30,7 +30,7 @@ func (b *broker) create(version int16, validateOnly bool, topics ...kmsg.CreateT
 
 func TestCreateTopics(t *testing.T) {
 	for version := int16(2); version <= 7; version++ {
-		b := newBroker(t, map[string]string{"num.partitions": "4"})
+		b := newBroker(t, map[string]string{"num.partitions": "4", "log.roll.hours": "2"})
 		got := b.create(version, false, newTopic("orders", 3, 1, "retention.ms", "1000"), newTopic("users", -1, -1))
 		for i, want := range []struct {
 			name       string
@@ -61,6 +61,9 @@ func TestCreateTopics(t *testing.T) {
 			}
 			if c := at("retention.ms"); deref(c.Value) != "1000" || c.Source != 1 || c.ReadOnly || c.IsSensitive {
 				t.Errorf("version %d: %+v, want 1000 of the topic's own", version, c)
+			}
+			if c := at("segment.ms"); deref(c.Value) != "7200000" || c.Source != 4 {
+				t.Errorf("version %d: %+v, want two hours as set at the start", version, c)
 			}
 			if c := at("cleanup.policy"); deref(c.Value) != "delete" || c.Source != 5 {
 				t.Errorf("version %d: %+v, want delete by default", version, c)

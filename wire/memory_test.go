@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,8 +50,8 @@ func TestBufferOutgrown(t *testing.T) {
 func TestBudgetIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget{limit: 100}
-		asked := 0
-		b.onWait = func() { asked++ }
+		var asked atomic.Int32
+		b.onWait = func() { asked.Add(1) }
 		take := func(n int64) {
 			t.Helper()
 			if err := b.acquire(t.Context(), n); err != nil {
@@ -57,10 +59,13 @@ func TestBudgetIsFirstComeFirstServed(t *testing.T) {
 			}
 		}
 		take(60)
+		var mu sync.Mutex
 		var order []string
 		wait := func(name string, n int64) {
 			go func() {
 				take(n)
+				mu.Lock()
+				defer mu.Unlock()
 				order = append(order, name)
 			}()
 			synctest.Wait()
@@ -81,8 +86,8 @@ func TestBudgetIsFirstComeFirstServed(t *testing.T) {
 		if len(order) != 2 || b.used.Load() != 10 {
 			t.Errorf("order %v with %d bytes used, want large, small and 10", order, b.used.Load())
 		}
-		if asked != 2*3 { // at once, after 5 s and after 10 s, each
-			t.Errorf("onWait was called %d times in 12s of waiting, want 6", asked)
+		if n := asked.Load(); n != 2*3 { // at once, after 5 s and after 10 s, each
+			t.Errorf("onWait was called %d times in 12s of waiting, want 6", n)
 		}
 	})
 }
