@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,6 +26,10 @@ const addrVariable = "GATEWAY_COMPAT_ADDR"
 // argsVariable names the environment variable that says which arguments of a test
 // the broker at that address was configured to match.
 const argsVariable = "GATEWAY_COMPAT_ARGS"
+
+// buildFlagsVariable names the environment variable with more flags for the build
+// of the gateway, such as -race.
+const buildFlagsVariable = "GATEWAY_COMPAT_BUILDFLAGS"
 
 // rounds is how often the kill loops kill: a handful in a usual run, hundreds by
 // hand and in CI.
@@ -53,7 +58,8 @@ func buildAndRun(m *testing.M) int {
 	if runtime.GOOS == "windows" {
 		gatewayPath += ".exe"
 	}
-	build := exec.Command("go", "build", "-o", gatewayPath, "./cmd/gateway")
+	args := append([]string{"build", "-o", gatewayPath}, strings.Fields(os.Getenv(buildFlagsVariable))...)
+	build := exec.Command("go", append(args, "./cmd/gateway")...)
 	build.Dir = ".."
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
