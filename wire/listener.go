@@ -11,16 +11,16 @@ import (
 )
 
 // accept takes connections from a listener until it is closed.
-func (s *Server) accept(l *Listener) error {
+func (s *Server) accept(l *Listener) {
 	delay := time.Duration(0)
 	for {
 		if !s.conns.awaitRoom(s.stopping.Done(), s.config.Int("max.connections")) {
-			return nil
+			return
 		}
 		socket, err := l.Accept()
 		if err != nil {
 			if s.stopping.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return nil
+				return
 			}
 			// Mostly too many open files: it passes when somebody leaves.
 			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
@@ -31,7 +31,7 @@ func (s *Server) accept(l *Listener) error {
 				continue
 			case <-s.stopping.Done():
 				t.Stop()
-				return nil
+				return
 			}
 		}
 		delay = 0

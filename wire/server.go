@@ -80,6 +80,9 @@ type Server struct {
 	counts counters
 }
 
+// neverIdle stands for no limit: connections.max.idle.ms below zero, as in Kafka.
+const neverIdle = 10 * 365 * 24 * time.Hour
+
 // counters are what Stats reports. Written anywhere, without a lock.
 type counters struct {
 	accepted, refused, requests, malformed, unsupported atomic.Int64
@@ -122,7 +125,10 @@ func New(o Options) (*Server, error) {
 	}
 	s.loadDynamicConfigs()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
-	s.idle = time.Duration(o.Config.Int("connections.max.idle.ms")) * time.Millisecond
+	s.idle = neverIdle
+	if ms := o.Config.Int("connections.max.idle.ms"); ms >= 0 && ms < neverIdle.Milliseconds() {
+		s.idle = time.Duration(ms) * time.Millisecond
+	}
 	s.self, s.nobody = []int32{o.Store.NodeID()}, []int32{}
 	s.requests.limit = o.Config.Int("gateway.request.memory.bytes")
 	s.answers.limit = o.Config.Int("gateway.answer.memory.bytes")
@@ -133,32 +139,25 @@ func New(o Options) (*Server, error) {
 }
 
 // Run accepts and serves connections. It returns when all of them are through after Shutdown, or, when ctx ends first,
-// after cutting them off; an error is that of a listener. It is called once.
+// after cutting them off. It is called once.
 func (s *Server) Run(ctx context.Context) error {
-	failed := make(chan error, len(s.listeners))
 	s.starting.Lock()
 	if s.stopping.Err() == nil {
 		for i := range s.listeners {
 			l := &s.listeners[i]
-			s.wg.Go(func() {
-				if err := s.accept(l); err != nil {
-					failed <- fmt.Errorf("listener %s: %w", l.Name, err)
-				}
-			})
+			s.wg.Go(func() { s.accept(l) })
 		}
 	}
 	s.starting.Unlock()
-	var err error
 	select {
 	case <-ctx.Done():
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = s.Shutdown(ended)
 	case <-s.stopping.Done():
-	case err = <-failed:
 	}
 	s.wg.Wait()
-	return err
+	return nil
 }
 
 // Shutdown stops accepting, lets what is parked answer with what it has, answers what was received, and closes the
