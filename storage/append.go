@@ -52,7 +52,11 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 			return Appended{}, err
 		}
 	}
-	return l.append(v, o, c, nowMs)
+	a, err := l.append(v, o, c, nowMs)
+	if err != nil && errors.Is(err, ErrStorage) {
+		l.producers.refuse(v.Batch)
+	}
+	return a, err
 }
 
 // oneBatch returns the batch that batches consists of. Like Kafka it overlooks bytes after it that are too few to be
@@ -322,7 +326,8 @@ func (l *Log) setEpochs(epochs leaderEpochs) {
 }
 
 // roll closes the active segment, if there is one, and begins the next at the log's end. The old segment's files and
-// the producer snapshot are synced by the next commit, which also makes the new names durable.
+// the producer snapshot are synced by the next commit, which also makes the new names durable; only the name of a log's
+// first segment is made durable at once.
 func (l *Log) roll(c *TopicConfig, nowMs int64) error {
 	base := l.end.Load()
 	if old := l.active; old != nil {
@@ -348,8 +353,11 @@ func (l *Log) roll(c *TopicConfig, nowMs int64) error {
 	s.log.release()
 	if old := l.active; old != nil {
 		l.commit.rolled = append(l.commit.rolled, rolledSegment{segment: old, next: base})
+		l.commit.names = true
+	} else if err := l.ctx.fs.SyncDir(l.dir); err != nil {
+		// The first segment must not be missing when a crash leaves the second: the log would seem to begin there.
+		return errors.Join(err, s.log.retire(), l.ctx.fs.Remove(segmentFile(l.dir, base, logSuffix)))
 	}
-	l.commit.names = true
 	l.segments = append(slices.Clip(l.segments), s)
 	l.active = s
 	return nil

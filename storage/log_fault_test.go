@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -229,6 +230,42 @@ func TestEveryOperationMayFail(t *testing.T) {
 					break
 				}
 			}
+		})
+	}
+}
+
+// A producer with several batches under way, whose first one fails, gets nothing in behind it: it can send all of them
+// again, in order.
+func TestNothingGoesAheadOfAFirstBatchThatFailed(t *testing.T) {
+	for _, fails := range []vfs.OpKind{vfs.OpCreate, vfs.OpWriteAt, vfs.OpSync} {
+		t.Run(fails.String(), func(t *testing.T) {
+			armed := false
+			fsys := vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+				if armed && op.Kind == fails && strings.HasSuffix(op.Name, logSuffix) {
+					armed = false
+					return errInjected
+				}
+				return nil
+			})
+			rig := newLogRig(t, fsys)
+			l := rig.start()
+			if fails != vfs.OpCreate {
+				appendDurably(t, l, testBatch("before"))
+			}
+			armed = true
+			a, err := l.Append(idempotentBatch(7, 0, 0, 2), AppendOptions{})
+			if err == nil {
+				err = l.WaitDurable(context.Background(), a)
+			}
+			if !errors.Is(err, ErrStorage) {
+				t.Fatalf("first batch: got %v, want ErrStorage", err)
+			}
+			if _, err := l.Append(idempotentBatch(7, 0, 2, 1), AppendOptions{}); !errors.Is(err, ErrOutOfOrderSequence) {
+				t.Errorf("batch behind it: got %v, want ErrOutOfOrderSequence", err)
+			}
+			appendDurably(t, l, idempotentBatch(7, 0, 0, 2))
+			appendDurably(t, l, idempotentBatch(7, 0, 2, 1))
+			rig.stop(l)
 		})
 	}
 }

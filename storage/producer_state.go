@@ -101,6 +101,18 @@ type producerState struct {
 	journal []producerUndo
 	// settled is the highest high watermark seen; nothing below it can be undone.
 	settled int64
+	// refused are the first batches of producers without state that the disk did not take.
+	refused map[int64]refusedBatch
+}
+
+// refusedBatch is the earliest batch of a producer without state that the disk did not take. Those that were sent behind
+// it, without waiting for its answer, must not go before it, although any start will do for an unknown producer: the
+// producer sends it again. Kafka keeps a lowest sequence for transactions only (VerificationStateEntry), since a failed
+// append takes its partition out of service.
+type refusedBatch struct {
+	timestamp int64 // largest of the batch, milliseconds
+	sequence  int32
+	epoch     int16
 }
 
 // producerUndo is how to go back to before one batch.
@@ -163,8 +175,10 @@ func (s *producerState) checkSequence(b record.Batch, p *producer, o AppendOptio
 	}
 	switch {
 	case p.epoch == record.NoProducerEpoch:
-		// Never seen, expired, or its records are gone: any start will do.
-		return nil
+		// Never seen, expired, or its records are gone: any start will do, but none behind a batch that failed.
+		if r, ok := s.refused[id]; ok && epoch == r.epoch && sequence > r.sequence {
+			return fmt.Errorf("%w: producer %d sent sequence %d, want %d, which failed before", ErrOutOfOrderSequence, id, sequence, r.sequence)
+		}
 	case epoch != p.epoch && sequence != 0:
 		return fmt.Errorf("%w: producer %d sent sequence %d, want 0: epoch %d is new after %d", ErrOutOfOrderSequence, id, sequence, epoch, p.epoch)
 	case epoch == p.epoch:
@@ -197,6 +211,27 @@ func (s *producerState) checkMarker(b record.Batch, m record.Marker, transaction
 		return fmt.Errorf("%w: marker of producer %d has coordinator epoch %d, last seen is %d", ErrCoordinatorFenced, id, m.CoordinatorEpoch, p.coordinatorEpoch)
 	}
 	return nil
+}
+
+// refuse notes a client's batch that the disk did not take.
+func (s *producerState) refuse(b record.Batch) {
+	id := b.ProducerID()
+	if id < 0 || b.BaseSequence() < 0 {
+		return
+	}
+	if _, known := s.producers[id]; !known {
+		s.refuseFirst(id, refusedBatch{timestamp: b.MaxTimestamp(), sequence: b.BaseSequence(), epoch: b.ProducerEpoch()})
+	}
+}
+
+func (s *producerState) refuseFirst(id int64, r refusedBatch) {
+	if old, ok := s.refused[id]; ok && old.epoch == r.epoch && old.sequence <= r.sequence {
+		return
+	}
+	if s.refused == nil {
+		s.refused = make(map[int64]refusedBatch, 1)
+	}
+	s.refused[id] = r
 }
 
 // update takes in a data batch that was appended, or is being replayed; its offsets are stamped. Batches without a
@@ -258,6 +293,7 @@ func (s *producerState) change(b record.Batch) (*producer, *producerUndo) {
 		fresh := unknownProducer
 		p = &fresh
 		s.producers[id] = p
+		delete(s.refused, id)
 	}
 	s.journal = append(s.journal, producerUndo{producerID: id, offset: b.LastOffset(), known: known, before: *p})
 	return p, &s.journal[len(s.journal)-1]
@@ -299,6 +335,10 @@ func (s *producerState) cut(offset int64) bool {
 			before := u.before
 			s.producers[u.producerID] = &before
 		} else {
+			if p := s.producers[u.producerID]; p != nil && p.n > 0 && p.batches[0].lastSequence >= 0 {
+				m := p.batches[0]
+				s.refuseFirst(u.producerID, refusedBatch{timestamp: m.timestamp, sequence: m.firstSequence(), epoch: p.epoch})
+			}
 			delete(s.producers, u.producerID)
 		}
 		s.journal = s.journal[:n]
@@ -316,6 +356,11 @@ func (s *producerState) expire(nowMs, expirationMs int64) int {
 			delete(s.producers, id)
 		}
 	}
+	for id, r := range s.refused {
+		if nowMs-r.timestamp >= expirationMs {
+			delete(s.refused, id)
+		}
+	}
 	s.trim()
 	return before - len(s.producers)
 }
@@ -328,6 +373,9 @@ func (p *producer) expired(nowMs, expirationMs int64) bool {
 func (s *producerState) trim() {
 	if len(s.producers) == 0 {
 		s.producers = nil
+	}
+	if len(s.refused) == 0 {
+		s.refused = nil
 	}
 	if len(s.journal) == 0 {
 		s.journal = nil

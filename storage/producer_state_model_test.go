@@ -22,6 +22,8 @@ type naiveStep struct {
 type naiveProducers struct {
 	steps []naiveStep
 	hw    int64
+	// refused are, of producers that a cut left without any step, the first step they had.
+	refused map[int64]batchHeader
 }
 
 // seen is what the history says of one producer.
@@ -57,6 +59,26 @@ func (n *naiveProducers) producers() map[int64]*seen {
 	return all
 }
 
+func (n *naiveProducers) add(s naiveStep) {
+	n.steps = append(n.steps, s)
+	delete(n.refused, s.h.producer)
+}
+
+func (n *naiveProducers) cut(to int64) {
+	before := n.steps
+	n.steps = slices.DeleteFunc(slices.Clone(before), func(s naiveStep) bool { return s.h.offset >= to })
+	left := n.producers()
+	for _, s := range slices.Backward(before) {
+		switch {
+		case left[s.h.producer] != nil:
+		case s.marker:
+			delete(n.refused, s.h.producer)
+		default:
+			n.refused[s.h.producer] = s.h
+		}
+	}
+}
+
 // firstUnstable scans for the first offset of a transaction whose marker is not below the high watermark.
 func (n *naiveProducers) firstUnstable() int64 {
 	first, open := int64(-1), map[int64]int64{}
@@ -87,6 +109,9 @@ func (n *naiveProducers) firstUnstable() int64 {
 func (n *naiveProducers) verdict(h batchHeader) string {
 	p := n.producers()[h.producer]
 	if p == nil {
+		if r, ok := n.refused[h.producer]; ok && h.epoch == r.epoch && h.sequence > r.sequence {
+			return "sequence"
+		}
 		return "ok"
 	}
 	if h.epoch == p.epoch {
@@ -143,7 +168,7 @@ func TestProducerStateEqualsItsHistory(t *testing.T) {
 func producerModel(seed uint64, steps int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var s producerState
-	var n naiveProducers
+	n := naiveProducers{refused: map[int64]batchHeader{}}
 	var end int64
 	for step := range steps {
 		h := batchHeader{
@@ -174,7 +199,7 @@ func producerModel(seed uint64, steps int) error {
 			}
 			if want == "ok" {
 				s.update(h.batch())
-				n.steps = append(n.steps, naiveStep{h: h})
+				n.add(naiveStep{h: h})
 				end += int64(h.count)
 			}
 		case action < 16:
@@ -188,7 +213,7 @@ func producerModel(seed uint64, steps int) error {
 			if wantOK := p != nil && p.txn >= 0; ok != wantOK || ok && (c.FirstOffset != p.txn || c.LastOffset != end || c.Aborted == m.Commit) {
 				return fmt.Errorf("step %d: marker %+v ended %+v, %t, history has %+v", step, m, c, ok, p)
 			}
-			n.steps = append(n.steps, naiveStep{h: h, marker: true, m: m})
+			n.add(naiveStep{h: h, marker: true, m: m})
 			end++
 		case action < 18:
 			n.hw += rng.Int64N(end - n.hw + 1)
@@ -208,7 +233,7 @@ func producerModel(seed uint64, steps int) error {
 			if !s.cut(to) {
 				return fmt.Errorf("step %d: cut(%d) failed at high watermark %d", step, to, n.hw)
 			}
-			n.steps = slices.DeleteFunc(n.steps, func(st naiveStep) bool { return st.h.offset >= to })
+			n.cut(to)
 			end = to
 		default:
 			// A snapshot keeps the last batch of each; from then on the older ones are no duplicates.
