@@ -26,7 +26,9 @@ type load struct {
 	seed  uint64
 	scale float64 // share of the usual number of steps
 
-	// faulty is set once faults are injected: from then on errors are answers too, and what failed is sent again.
+	// begun, when not nil, is called when topics and producers are there and the load begins.
+	begun func()
+	// faulty is set while faults are injected: errors of the disk are answers too, and what failed is sent again.
 	faulty atomic.Bool
 	// readsFail says that the faults concern reads too.
 	readsFail bool
@@ -35,19 +37,27 @@ type load struct {
 	mu      sync.Mutex
 	clients []*client // guarded by mu; closed at the end
 	inQuick []*batch  // guarded by mu; sent just now and perhaps not answered
+
+	poking sync.Mutex // held while poke is at it
+	over   bool       // guarded by poking; hangUp was called
 }
 
 // rand returns a source of its own for each of the clients.
 func (l *load) rand(n uint64) *rand.Rand { return rand.New(rand.NewPCG(l.seed, n)) }
 
-// excused reports whether an error is to be expected: the disk is off, or faults are injected.
-func (l *load) excused() bool { return l.disk.off.Load() || l.faulty.Load() }
+// excused reports whether an error is to be expected: the disk is off, or has faults of which it tells.
+func (l *load) excused(err error) bool {
+	return l.disk.off.Load() || l.faulty.Load() && slices.ContainsFunc([]error{
+		kerr.KafkaStorageError, kerr.CoordinatorNotAvailable,
+		kerr.OutOfOrderSequenceNumber, // a batch before it failed
+	}, func(e error) bool { return e == err })
+}
 
 // connect dials; nil means that the server is gone.
 func (l *load) connect() *client {
 	c, err := l.dial()
 	if err != nil {
-		if !l.excused() {
+		if !l.excused(err) {
 			l.h.violate("dial: %v", err)
 		}
 		return nil
@@ -65,7 +75,7 @@ func (l *load) check(what string, err error, codes ...int16) bool {
 			err = kerr.ErrorForCode(code)
 		}
 	}
-	if err != nil && !l.excused() {
+	if err != nil && !l.excused(err) {
 		l.h.violate("%s: %v", what, err)
 	}
 	return err == nil
@@ -74,6 +84,9 @@ func (l *load) check(what string, err error, codes ...int16) bool {
 // run has the clients at work until each has done its steps, or the disk goes off.
 func (l *load) run() {
 	if l.prepare() {
+		if l.begun != nil {
+			l.begun()
+		}
 		var clients sync.WaitGroup
 		for i, p := range l.h.producers {
 			clients.Go(func() { l.produce(p, l.rand(10+uint64(i))) })
@@ -97,6 +110,9 @@ func (l *load) run() {
 
 // hangUp ends what waits for answers that may never come.
 func (l *load) hangUp() {
+	l.poking.Lock()
+	l.over = true
+	l.poking.Unlock()
 	if l.disk.off.Load() {
 		_ = l.g.server.Shutdown(ended) // answers, or cuts off, all that is under way
 	}
@@ -316,9 +332,14 @@ func (l *load) recover(c *client, p *producer, r *rand.Rand) bool {
 	return false
 }
 
-// poke does, while a sync of records hangs, what must not be answered before it is over: it sends again what is under way,
-// and reads on. Then it goes back and forth with the server a few times, so that an answer that is wrong has its chance.
+// poke does, while a sync hangs, what must not be answered before it is over: it sends again what is under
+// way; the consumer reads on by itself. Then it goes back and forth with the server a few times, so that an answer that is wrong has its chance.
 func (l *load) poke() {
+	l.poking.Lock()
+	defer l.poking.Unlock()
+	if l.over {
+		return
+	}
 	l.mu.Lock()
 	under := slices.Clone(l.inQuick)
 	l.mu.Unlock()
