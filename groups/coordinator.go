@@ -175,18 +175,37 @@ func (c *Coordinator) ownerOf(groupID string) *owner {
 	return all[partitionFor(groupID, int32(len(all)))]
 }
 
-// topicDeleted removes what was committed for a topic. It does not wait for the
-// disk: a removal that is lost is made again when the offset's topic id finds no
-// topic.
+// topicDeleted removes what was committed for a topic and waits until that is
+// durable. Where it cannot, as in a partition that is still loading, the offsets stay
+// in the log and are not found by the new topic of the name, which has another id.
 func (c *Coordinator) topicDeleted(t *storage.Topic) {
 	if t.Name() == OffsetsTopic {
 		return
 	}
+	type removal struct {
+		owner    *owner
+		appended storage.Appended
+	}
+	var waits []removal
 	for _, w := range c.all() {
-		if err := w.removeTopic(t); err != nil && !errors.Is(err, ErrLoading) {
-			c.o.Logger.Warn("offsets of a deleted topic were not removed", "topic", t.Name(), "partition", w.log.Index(), "error", err)
+		appended, ok, err := w.removeTopic(t)
+		if ok {
+			waits = append(waits, removal{w, appended})
+		} else if err != nil && !errors.Is(err, ErrLoading) {
+			c.notRemoved(t, w, err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.o.CommitTimeout)
+	defer cancel()
+	for _, r := range waits {
+		if err := r.owner.wait(ctx, r.appended); err != nil {
+			c.notRemoved(t, r.owner, err)
+		}
+	}
+}
+
+func (c *Coordinator) notRemoved(t *storage.Topic, w *owner, err error) {
+	c.o.Logger.Warn("offsets of a deleted topic were not removed", "topic", t.Name(), "partition", w.log.Index(), "error", err)
 }
 
 // Commit is one offset to be committed.
@@ -254,7 +273,7 @@ type OffsetQuery struct {
 
 // FetchOffsets returns committed offsets in the order asked; all of the group's, by
 // topic and partition, when queries is nil. A group that is unknown has committed
-// nothing. Errors: ErrLoading, ErrNotAvailable. It does not block.
+// nothing. Errors: ErrLoading, ErrNotAvailable. It does not wait for the disk.
 func (c *Coordinator) FetchOffsets(groupID string, queries []OffsetQuery) ([]FetchedOffset, error) {
 	w := c.ownerOf(groupID)
 	if w == nil {

@@ -81,6 +81,11 @@ func (w *owner) commit(ctx context.Context, changes []change) error {
 	if err != nil {
 		return err
 	}
+	return w.wait(ctx, appended)
+}
+
+// wait waits until what was appended is durable and lets it take effect.
+func (w *owner) wait(ctx context.Context, appended storage.Appended) error {
 	if err := w.log.WaitDurable(ctx, appended); err != nil {
 		return fmt.Errorf("commit to %s-%d: %w: %w", OffsetsTopic, w.log.Index(), ErrNotAvailable, err)
 	}
@@ -121,7 +126,9 @@ func (w *owner) append(changes []change) (storage.Appended, error) {
 	return appended, nil
 }
 
-// fetch answers queries from what is durable.
+// fetch answers queries from what is durable. An offset counts for the topic it was
+// committed for: one of a topic that was deleted and made anew is not found, also
+// when it is asked for by name.
 func (w *owner) fetch(groupID string, queries []OffsetQuery) ([]FetchedOffset, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,34 +136,42 @@ func (w *owner) fetch(groupID string, queries []OffsetQuery) ([]FetchedOffset, e
 	if err != nil {
 		return nil, err
 	}
-	if queries == nil {
+	all := queries == nil
+	if all {
 		for _, k := range s.keys(groupID) {
 			queries = append(queries, OffsetQuery{Topic: k.topic, Partition: k.partition})
 		}
 	}
-	out := make([]FetchedOffset, len(queries))
-	for i, q := range queries {
+	out := make([]FetchedOffset, 0, len(queries))
+	for _, q := range queries {
+		if q.TopicID.IsZero() {
+			if t, ok := w.o.Store.Topic(q.Topic); ok {
+				q.TopicID = t.ID()
+			}
+		}
 		f := FetchedOffset{Topic: q.Topic, Partition: q.Partition}
 		f.Offset, f.Unstable, f.Found = s.lookup(groupID, offsetKey{q.Topic, q.Partition}, q.TopicID)
-		out[i] = f
+		if f.Found || !all {
+			out = append(out, f)
+		}
 	}
 	return out, nil
 }
 
-// removeTopic appends tombstones for what was committed for a deleted topic. It
-// does not wait until they are durable.
-func (w *owner) removeTopic(t *storage.Topic) error {
+// removeTopic appends tombstones for what was committed for a deleted topic, and
+// returns what to wait for; nothing is to be waited for when ok is false.
+func (w *owner) removeTopic(t *storage.Topic) (appended storage.Appended, ok bool, err error) {
 	w.mu.Lock()
 	s, err := w.ready()
 	if err != nil {
 		w.mu.Unlock()
-		return err
+		return appended, false, err
 	}
 	changes := s.ofTopic(t.Name(), t.ID())
 	w.mu.Unlock()
 	if len(changes) == 0 {
-		return nil
+		return appended, false, nil
 	}
-	_, err = w.append(changes)
-	return err
+	appended, err = w.append(changes)
+	return appended, err == nil, err
 }
