@@ -114,6 +114,26 @@ type round struct {
 	generation int64
 }
 
+// hold keeps the files of the round's segments until letGo, should they leave the log meanwhile. Log.mu is held, so
+// none of them has gone yet.
+func (r *round) hold() {
+	for _, s := range r.dirty {
+		s.acquire()
+	}
+	for _, rs := range r.rolled {
+		rs.segment.acquire()
+	}
+}
+
+func (r *round) letGo() {
+	for _, s := range r.dirty {
+		s.release()
+	}
+	for _, rs := range r.rolled {
+		rs.segment.release()
+	}
+}
+
 // wakeAll wakes all who wait for a commit. mu is held.
 func (c *commitState) wakeAll() {
 	for _, ch := range []*chan struct{}{&c.running, &c.waiting} {
@@ -206,6 +226,7 @@ func (l *Log) beginRound() (r round, ok bool) {
 		s.dirty = false
 	}
 	c.dirty, c.rolled, c.names, c.flush = nil, nil, false, false
+	r.hold()
 	if (r.flush || len(r.rolled) > 0) && c.epochs {
 		r.epochs, r.writeEpoch = l.epochs, true
 		c.epochs = false
@@ -237,7 +258,8 @@ func (l *Log) syncRound(r round) error {
 		if err := rs.segment.syncIndexes(); err != nil {
 			return err
 		}
-		if err := l.syncFile(producerSnapshotName(rs.next)); err != nil {
+		// Without it the next start replays from the snapshot before.
+		if err := l.syncFile(producerSnapshotName(rs.next)); err != nil && !notExist(err) {
 			return err
 		}
 	}
@@ -258,6 +280,8 @@ func (l *Log) syncRound(r round) error {
 
 // endRound publishes what the round made durable, or cuts the log back when it failed.
 func (l *Log) endRound(r round, err error) {
+	// Whoever lets go of a segment last may have to remove its files, which takes mu.
+	defer r.letGo()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := &l.commit
@@ -265,12 +289,15 @@ func (l *Log) endRound(r round, err error) {
 		s.log.release()
 	}
 	switch {
+	case l.deleted.Load():
 	case r.generation != c.generation:
 		// The log was cut meanwhile, for a write that failed. What this round synced counts for nothing, and what it
 		// had to sync besides is for the next.
 		c.names = c.names || r.names
 		c.epochs = c.epochs || r.writeEpoch
-	case l.deleted.Load():
+		if err != nil && l.origin.durability == Async {
+			l.syncFailed(err)
+		}
 	case err != nil:
 		c.names, c.epochs = c.names || r.names, c.epochs || r.writeEpoch
 		if r.flush {
@@ -385,7 +412,7 @@ func (l *Log) outcome(a Appended) (done bool, err error) {
 		return true, ErrLogDeleted
 	case Status(l.status.Load()) == StatusOffline:
 		return true, l.offline.Load()
-	case l.view.Load().end.next >= a.NextOffset:
+	case l.view.Load() == nil || l.view.Load().end.next >= a.NextOffset:
 		return true, nil
 	case l.closed && l.commit.phase == commitIdle:
 		return true, ErrClosed

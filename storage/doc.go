@@ -38,7 +38,8 @@
 //	append      any part of what was written after the last round, in 512-byte sectors. Nobody was told of it. The
 //	            next start reads every batch from the recovery point on and cuts the log at the first that is not whole.
 //	roll        the old segment without the new one (then the log ends with the old), or the new one empty, or with
-//	            some of its bytes. Its name is synced before anything in it is visible.
+//	            some of its bytes, or a later one without it: a gap past the recovery point ends the log. Its name is
+//	            synced before anything in it is visible.
 //	first       a directory with or without partition.metadata, but never with a .log and without partition.metadata:
 //	append      that is synced first.
 //	cut         after a failed write or sync, the log as it was before or after the cut. What lies beyond was
@@ -58,7 +59,8 @@
 //	Topic.mu             over the making of a log; no I/O
 //	Store.defaultsMu     no I/O
 //	Log.loadMu           no I/O
-//	Log.mu               over recovery, writes, rolls and cuts of that log; over no sync but that of a cut
+//	Log.mu               over recovery, writes, rolls and cuts of that log; over a sync only in recovery, in a cut
+//	                     and in the first append
 //	committer.mu         no I/O
 //	watches.mu           no I/O
 //	metadataLog.mu       no I/O

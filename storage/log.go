@@ -182,8 +182,8 @@ type Log struct {
 	loadMu  sync.Mutex
 	loading chan struct{} // guarded by loadMu
 
-	// mu is the appender's: held over the write of a batch, the roll of a segment and the cut after a failure, never
-	// over a sync other than that of a cut. All below is guarded by it.
+	// mu is the appender's: held over recovery, the write of a batch, the roll of a segment and the cut after a failure,
+	// never over a sync but those of recovery, of a cut and of a log's first append. All below is guarded by it.
 	mu        sync.Mutex
 	segments  []*segment // as in the view; replaced, never changed in place
 	active    *segment   // the last of segments; nil when there are none

@@ -411,10 +411,10 @@ func (r *recovery) openPrefix(s *segment, p plannedSegment, size int64) OffsetEn
 	}
 	times, _ := DecodeTimeIndex(b, s.base)
 	m := 0
-	for m < len(times) && times[m].Offset < last.Offset {
+	for m < len(times) && times[m].Offset <= last.Offset {
 		m++
 	}
-	if s.times, err = openTimeIndex(&s.timesFile, int64(m)*timeEntrySize, s.base, c.SegmentIndexBytes, last.Offset); err != nil {
+	if s.times, err = openTimeIndex(&s.timesFile, int64(m)*timeEntrySize, s.base, c.SegmentIndexBytes, last.Offset+1); err != nil {
 		r.forgetIndexes(s)
 		return none
 	}

@@ -108,18 +108,19 @@ func (s *segment) release() {
 }
 
 // noteBatch takes a batch that was appended, or found by a scan, into the indexes and bounds. position is where it
-// starts; the index entry is due when more than interval bytes were appended since the last one.
+// starts; an index entry is due when more than interval bytes were appended since the last one. Kafka:
+// LogSegment.append.
 func (s *segment) noteBatch(lastOffset, maxTimestamp, position, size int64, interval int32) {
-	if s.sinceEntry > int64(interval) {
-		s.offsets.append(lastOffset, position)
-		s.times.append(s.maxTime.Timestamp, s.maxTime.Offset, false)
-		s.sinceEntry = 0
-	}
 	if position == 0 {
 		s.first = maxTimestamp
 	}
 	if maxTimestamp > s.maxTime.Timestamp {
 		s.maxTime = TimeEntry{Timestamp: maxTimestamp, Offset: lastOffset}
+	}
+	if s.sinceEntry > int64(interval) {
+		s.offsets.append(lastOffset, position)
+		s.times.append(s.maxTime.Timestamp, s.maxTime.Offset, false)
+		s.sinceEntry = 0
 	}
 	s.sinceEntry += size
 	s.size = position + size
