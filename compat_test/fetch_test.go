@@ -353,6 +353,37 @@ func TestFetchSessions(t *testing.T) {
 		}
 	})
 
+	t.Run("FETCH-09 sessions and fetches without one are bounded in memory", func(t *testing.T) {
+		s := newServer(t)
+		s.needProcess(t)
+		tp := s.createTopic(t, "fetch-09", 1)
+		c := s.dial(t)
+		mustProduce(c, tp, 0, one("x"))
+		created, refused := 0, 0
+		req := fetchRequest(tp, 0, 0)
+		req.SessionEpoch = 0
+		for range 1500 {
+			res := ask[*kmsg.FetchResponse](c, 12, req)
+			want(t, "topics", len(res.Topics), 1)
+			if res.SessionID == 0 {
+				refused++
+			} else {
+				created++
+			}
+		}
+		if created > 1000 || refused == 0 {
+			t.Errorf("%d sessions were made and %d refused, want at most 1000 made", created, refused)
+		}
+		before := residentKiB(s.PID())
+		req.SessionEpoch = -1
+		for range 10000 {
+			want(t, "session id", ask[*kmsg.FetchResponse](c, 12, req).SessionID, 0)
+		}
+		if grown := residentKiB(s.PID()) - before; grown > 32<<10 {
+			t.Errorf("10,000 fetches without a session cost %d KiB of memory", grown)
+		}
+	})
+
 	at(t, "FETCH-11 incremental replies list only changed partitions", versions(7, 12, 18), func(t *testing.T, v int16) {
 		tp := s.createTopic(t, "fetch-11", 2)
 		c := s.dial(t)
