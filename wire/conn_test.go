@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,19 @@ func (c *client) send(req kmsg.Request) int32 {
 	return c.id
 }
 
+// pipeline sends requests in the background, without waiting for answers. Nothing else may be sent meanwhile.
+func (c *client) pipeline(reqs ...kmsg.Request) {
+	go func() {
+		for _, req := range reqs {
+			c.id++
+			if _, err := c.Write(frameOf(req, c.id)); err != nil {
+				c.t.Errorf("write key %d: %v", req.Key(), err)
+				return
+			}
+		}
+	}()
+}
+
 func (c *client) write(b []byte) {
 	c.t.Helper()
 	if _, err := c.Write(b); err != nil {
@@ -237,11 +251,7 @@ func TestRequestsAreAnsweredInOrder(t *testing.T) { // NET-04
 		fetch, meta, offsets, produce := parkedFetch("orders", 2*time.Second), metadataOf(9, "orders"),
 			kmsg.NewPtrListOffsetsRequest(), s.produceRequest(9, "orders", produced{0, s.batch("a")})
 		offsets.Version = 5
-		go func() {
-			for _, req := range []kmsg.Request{fetch, meta, offsets, produce} {
-				c.send(req)
-			}
-		}()
+		c.pipeline(fetch, meta, offsets, produce)
 		c.receive(fetch, 1)
 		if waited := time.Since(began); waited != 2*time.Second {
 			t.Errorf("the fetch was answered after %v, want 2s: the produce behind it must not have started", waited)
@@ -302,7 +312,7 @@ func TestUnservableRequestsCloseTheConnection(t *testing.T) { // VER-06
 			parked := parkedFetch("orders", time.Hour)
 			c.send(parked)
 			synctest.Wait()
-			go c.write(make(metadataOf(9, "orders")))
+			go func() { _, _ = c.Write(make(metadataOf(9, "orders"))) }()
 			c.receive(parked, 1) // what was good is answered first, and the wait is over
 			c.expectClosed(name)
 		}
@@ -321,7 +331,8 @@ func TestOldProduceVersionsCloseTheConnection(t *testing.T) { // VER-04
 		s := newServer(t, nil)
 		for version := range int16(3) {
 			c := s.dial(t)
-			go c.send(s.produceRequest(version, "orders", produced{0, s.batch("a")}))
+			frame := frameOf(s.produceRequest(version, "orders", produced{0, s.batch("a")}), 1)
+			go func() { _, _ = c.Write(frame) }()
 			c.expectClosed("Produce")
 		}
 	})
@@ -437,11 +448,7 @@ func TestProduceOverlapsProduceOnly(t *testing.T) {
 		unacked := s.produceRequest(9, "orders", produced{0, s.batch("c")})
 		unacked.Acks = 0
 		meta, three := metadataOf(9, "made-on-demand"), s.produceRequest(9, "orders", produced{0, s.batch("d")})
-		go func() {
-			for _, req := range []kmsg.Request{one, two, unacked, meta, three} {
-				c.send(req)
-			}
-		}()
+		c.pipeline(one, two, unacked, meta, three)
 		c.idle("while the disk is held")
 		if o := s.offsets("orders", 0); o.End != 4 || o.HighWatermark != 1 {
 			t.Errorf("end %d and high watermark %d, want 4 and 1: the produces before Metadata have started, the one behind has not", o.End, o.HighWatermark)
@@ -473,11 +480,7 @@ func TestPipelineIsBounded(t *testing.T) {
 		release := disk.hold()
 		req := s.produceRequest(9, "orders", produced{0, s.batch("a")})
 		const sent = 3 * pipelineDepth
-		go func() {
-			for range sent {
-				c.send(req)
-			}
-		}()
+		c.pipeline(slices.Repeat([]kmsg.Request{req}, sent)...)
 		synctest.Wait()
 		// One is with the writer and one waits for a place in the queue.
 		if o := s.offsets("orders", 0); o.End > pipelineDepth+3 {
@@ -728,7 +731,7 @@ func TestRequestMemoryIsBounded(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		produce := s.produceRequest(9, "orders", produced{0, s.batch(strings.Repeat("y", 900_000))})
-		go waiting.send(produce)
+		waiting.pipeline(produce)
 		synctest.Wait()
 		if st := s.s.Stats(); st.RequestBytes > 1<<20 || st.MemoryWaits != 1 {
 			t.Errorf("%d request bytes held and %d waits, want at most 1048576 and 1", st.RequestBytes, st.MemoryWaits)
