@@ -39,6 +39,7 @@ func (e *exitError) Unwrap() error { return e.Err }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
