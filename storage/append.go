@@ -343,7 +343,7 @@ func (l *Log) roll(c *TopicConfig, nowMs int64) error {
 		}
 	}
 	s := l.newSegment(base, c.SegmentIndexBytes, "")
-	s.createdMs = nowMs
+	s.createdMs, s.modifiedMs = nowMs, nowMs
 	if m := min(c.SegmentJitterMs, c.MaxSegmentMs()); m > 0 {
 		s.jitterMs = rand.Int64N(m)
 	}

@@ -12,12 +12,6 @@ import (
 	"github.com/kaen-log/gateway/storage/vfs"
 )
 
-// fixCRC makes the CRC fit after a header field was changed.
-func fixCRC(b record.Batch) record.Batch {
-	binary.BigEndian.PutUint32(b[record.CRCPos:], record.CRC32C(b[record.AttributesPos:]))
-	return b
-}
-
 func TestAppendRefuses(t *testing.T) {
 	good := func() record.Batch { return testBatch("value") }
 	for _, c := range []struct {

@@ -521,6 +521,3 @@ func (l *Log) close() error {
 
 // notExist reports whether err is that of a file that is not there.
 func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
-// run waits for ctx to end. Workers need no help from it.
-func (c *committer) run(ctx context.Context) { <-ctx.Done() }

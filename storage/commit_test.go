@@ -18,11 +18,10 @@ import (
 
 // syncGate holds back the syncs of .log files.
 type syncGate struct {
-	mu      sync.Mutex
-	wait    chan struct{} // guarded by mu; nil: syncs pass
-	waiting int           // guarded by mu
-	syncs   int           // guarded by mu
-	err     error         // guarded by mu; of the next syncs
+	mu    sync.Mutex
+	wait  chan struct{} // guarded by mu; nil: syncs pass
+	syncs int           // guarded by mu
+	err   error         // guarded by mu; of the next syncs
 }
 
 func (g *syncGate) wrap(fsys vfs.FS) vfs.FS {

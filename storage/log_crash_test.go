@@ -20,7 +20,6 @@ type crashPoint struct {
 	label    string
 	wrote    []modelBatch // what had been handed to the log
 	acked    int64        // what had been acknowledged
-	visible  int64        // what readers had been shown
 	point    int64
 	logStart int64
 	epoch    int32

@@ -33,7 +33,6 @@ type modelBatch struct {
 type logModel struct {
 	batches []modelBatch
 	start   int64
-	epoch   int32
 }
 
 func (m *logModel) end() int64 {
@@ -48,12 +47,6 @@ func (m *logModel) cut(end int64) {
 	for len(m.batches) > 0 && m.batches[len(m.batches)-1].next > end {
 		m.batches = m.batches[:len(m.batches)-1]
 	}
-}
-
-func (m *logModel) clone() *logModel {
-	c := *m
-	c.batches = slices.Clip(slices.Clone(m.batches))
-	return &c
 }
 
 // txns returns the aborted transactions, and the first offset of the earliest that is open, or the end.
@@ -297,15 +290,6 @@ func (m *modelRun) took(mb modelBatch) {
 	}
 	if mb.txn {
 		m.txn[mb.producer] = !mb.marker
-	}
-}
-
-// rewind brings the producers back in line after the model was cut.
-func (m *modelRun) rewind() {
-	batches := m.model.batches
-	m.model.batches, m.seq, m.txn = nil, map[int64]int32{}, map[int64]bool{}
-	for _, b := range batches {
-		m.took(b)
 	}
 }
 

@@ -2,11 +2,8 @@ package storage
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -292,132 +289,6 @@ func TestNoAcknowledgedRecordIsLostToKills(t *testing.T) {
 	})
 }
 
-func TestDamageBelowTheRecoveryPointTakesTheLogOffline(t *testing.T) {
-	bothStops(t, func(t *testing.T, clean bool) {
-		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-		l := rig.start()
-		appendDurably(t, l, testBatch("a"))
-		appendDurably(t, l, testBatch("b"))
-		if err := l.flush(); err != nil {
-			t.Fatal(err)
-		}
-		rig.point, _, _ = l.checkpoints()
-		rig.end(l, clean)
-		name := filepath.Join(testLogDir, "00000000000000000000.log")
-		b := fileBytes(t, rig.fs, name)
-		size := len(testBatch("a"))
-		binary.BigEndian.PutUint32(b[size+record.LengthPos:], 1<<30)
-		setFile(t, rig.fs, name, b)
-		l = rig.start()
-		_, err := l.Read(nil, ReadRequest{MaxBytes: 100})
-		var c *CorruptError
-		if !errors.Is(err, ErrOffline) || !errors.As(err, &c) || c.File != name || c.Position != int64(size) {
-			t.Errorf("read: got %v, want ErrOffline with damage in %s at %d", err, name, size)
-		}
-		if got := l.Status(); got != StatusOffline {
-			t.Errorf("status: got %v, want offline", got)
-		}
-		if _, err := l.Append(testBatch("c"), AppendOptions{}); !errors.Is(err, ErrOffline) {
-			t.Errorf("append: got %v, want ErrOffline", err)
-		}
-		if got := fileBytes(t, rig.fs, name); !bytes.Equal(got, b) {
-			t.Error("the damaged file was changed")
-		}
-		rig.kill(l)
-	})
-}
-
-func TestMissingEndBelowTheRecoveryPointIsDamage(t *testing.T) {
-	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-	l := rig.start()
-	appendDurably(t, l, testBatch("a"))
-	appendDurably(t, l, testBatch("b"))
-	rig.stop(l)
-	name := filepath.Join(testLogDir, "00000000000000000000.log")
-	setFile(t, rig.fs, name, fileBytes(t, rig.fs, name)[:len(testBatch("a"))])
-	l = rig.start()
-	if _, err := l.Offsets(); !errors.Is(err, ErrOffline) {
-		t.Errorf("got %v, want ErrOffline", err)
-	}
-	rig.kill(l)
-}
-
-func TestDamageMetWhileReadingTakesTheLogOffline(t *testing.T) {
-	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-	l := rig.start()
-	appendDurably(t, l, testBatch("a"))
-	appendDurably(t, l, testBatch("b"))
-	name := filepath.Join(testLogDir, "00000000000000000000.log")
-	f, err := rig.fs.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := int64(len(testBatch("a")))
-	if _, err := f.WriteAt([]byte{9}, size+record.MagicPos); err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	poke := make(chan struct{}, 1)
-	defer l.Watch(poke)()
-	_, err = l.Read(nil, ReadRequest{Offset: 1, MaxBytes: 1000})
-	var c *CorruptError
-	if !errors.Is(err, ErrOffline) || !errors.As(err, &c) || c.File != name || c.Position != size {
-		t.Errorf("read: got %v, want ErrOffline with damage in %s at %d", err, name, size)
-	}
-	select {
-	case <-poke:
-	default:
-		t.Error("watchers were not poked")
-	}
-	rig.kill(l)
-}
-
-func TestDiskFullHealsByItself(t *testing.T) {
-	t.Run("REC-08 disk full", func(t *testing.T) {
-		mem := vfs.NewMem(vfs.MemOptions{Capacity: 64 << 10})
-		rig := newLogRig(t, mem)
-		rig.configs["internal.segment.bytes"] = "10000"
-		filler, err := mem.Create("filler")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := filler.Truncate(20 << 10); err != nil {
-			t.Fatal(err)
-		}
-		l := rig.start()
-		var want []string
-		value := strings.Repeat("x", 700)
-		full := 0
-		for i := 0; full < 3; i++ {
-			a, err := l.Append(testBatch(value), AppendOptions{})
-			if err == nil {
-				err = l.WaitDurable(context.Background(), a)
-			}
-			if err != nil {
-				if !errors.Is(err, ErrStorage) || !vfs.IsNoSpace(err) {
-					t.Fatalf("append %d: got %v, want ErrStorage for want of space", i, err)
-				}
-				full++
-				continue
-			}
-			want = append(want, fmt.Sprintf("%d=%s", a.BaseOffset, value))
-		}
-		wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
-		if err := errors.Join(filler.Close(), mem.Remove("filler")); err != nil {
-			t.Fatal(err)
-		}
-		a := appendDurably(t, l, testBatch("there is room"))
-		if a.BaseOffset != int64(len(want)) {
-			t.Errorf("append after the disk was full: got offset %d, want %d", a.BaseOffset, len(want))
-		}
-		want = append(want, fmt.Sprintf("%d=there is room", a.BaseOffset))
-		rig.kill(l)
-		l = rig.start()
-		wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
-		rig.stop(l)
-	})
-}
-
 func TestLogStartSurvivesARestart(t *testing.T) {
 	t.Run("REC-12 log start survives restart", func(t *testing.T) {
 		bothStops(t, func(t *testing.T, clean bool) {
@@ -563,61 +434,6 @@ func TestLeftoversAreTidied(t *testing.T) {
 		t.Errorf("segments: got %+v, %v, want 2", infos, err)
 	}
 	rig.stop(l)
-}
-
-func TestOutOfFileDescriptors(t *testing.T) {
-	t.Run("REC-09 out of file descriptors", func(t *testing.T) {
-		mem := vfs.NewMem(vfs.MemOptions{})
-		rig := newLogRig(t, mem)
-		rig.configs["internal.segment.bytes"] = "300"
-		open, limit := 0, 3
-		errTooMany := errors.New("too many open files")
-		limited := vfs.Inject(mem, func(op vfs.Op) error {
-			if (op.Kind == vfs.OpOpen || op.Kind == vfs.OpCreate) && open >= limit {
-				return &fs.PathError{Op: "open", Path: op.Name, Err: errTooMany}
-			}
-			return nil
-		})
-		rig.fs = vfs.After(limited, func(op vfs.Op, err error) {
-			switch {
-			case err != nil:
-			case op.Kind == vfs.OpOpen || op.Kind == vfs.OpCreate:
-				open++
-			case op.Kind == vfs.OpClose:
-				open--
-			}
-		})
-		rig.openFiles = 1000
-		l := rig.start()
-		for i := range 20 {
-			appendDurably(t, l, testBatch(fmt.Sprint(i)))
-		}
-		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 20 {
-			t.Errorf("got %d records, want 20", len(got))
-		}
-		limit = 0
-		if _, err := l.Read(nil, ReadRequest{MaxBytes: 100}); err == nil {
-			// Its file may be open still; the next segment's is not.
-			_, err = l.Read(nil, ReadRequest{Offset: 5, MaxBytes: 100})
-			if !errors.Is(err, ErrStorage) {
-				t.Errorf("read without file descriptors: got %v, want ErrStorage", err)
-			}
-		}
-		limit = 3
-		appendDurably(t, l, testBatch("20"))
-		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 21 {
-			t.Errorf("got %d records, want 21", len(got))
-		}
-		rig.kill(l)
-		open, limit = 0, 0
-		l = rig.start()
-		if _, err := l.Offsets(); !errors.Is(err, ErrOffline) {
-			t.Errorf("recovery without file descriptors: got %v, want ErrOffline", err)
-		}
-		limit = 3
-		wantOffsets(t, l, Offsets{LastStable: 21, HighWatermark: 21, End: 21})
-		rig.kill(l)
-	})
 }
 
 func TestFilesOfSegmentsInTheFuture(t *testing.T) {

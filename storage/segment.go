@@ -50,7 +50,7 @@ type segment struct {
 	sinceEntry int64 // bytes since the last index entry
 	createdMs  int64
 	jitterMs   int64 // how much earlier than segment.ms it is rolled
-	modifiedMs int64 // time of the file when it was loaded, for a segment without timestamps
+	modifiedMs int64 // time of the file, by which retention goes when there are no timestamps
 	dirty      bool  // its .log has unsynced bytes and is kept open
 
 	indexWarned atomic.Bool // a wrong index was reported
@@ -145,14 +145,6 @@ func (s *segment) shouldRoll(c *TopicConfig, size, maxTimestamp, lastOffset, now
 
 // maxRelativeOffset is the largest distance from the base offset that an index entry can hold.
 const maxRelativeOffset = 1<<31 - 1
-
-// largestTimestamp is what retention by time goes by.
-func (s *segment) largestTimestamp() int64 {
-	if s.maxTime.Timestamp >= 0 {
-		return s.maxTime.Timestamp
-	}
-	return s.modifiedMs
-}
 
 // finish adds the last time index entry; the segment is being closed. Kafka: LogSegment.onBecomeInactiveSegment.
 func (s *segment) finish() {
