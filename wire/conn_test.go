@@ -290,6 +290,7 @@ func TestImpossibleLengthsCloseTheConnection(t *testing.T) { // NET-01, NET-02, 
 			c.expectClosed(test.name)
 			other.call(versions())
 		}
+		synctest.Wait()
 		if got := s.s.Stats(); got.Malformed != int64(len(tests)) || got.RequestBytes != 0 {
 			t.Errorf("Stats %+v, want %d malformed and no request bytes held", got, len(tests))
 		}
