@@ -123,6 +123,9 @@ func (r *round) hold() {
 	for _, rs := range r.rolled {
 		rs.segment.acquire()
 	}
+	if r.active != nil {
+		r.active.acquire()
+	}
 }
 
 func (r *round) letGo() {
@@ -131,6 +134,9 @@ func (r *round) letGo() {
 	}
 	for _, rs := range r.rolled {
 		rs.segment.release()
+	}
+	if r.active != nil {
+		r.active.release()
 	}
 }
 
@@ -226,7 +232,6 @@ func (l *Log) beginRound() (r round, ok bool) {
 		s.dirty = false
 	}
 	c.dirty, c.rolled, c.names, c.flush = nil, nil, false, false
-	r.hold()
 	if (r.flush || len(r.rolled) > 0) && c.epochs {
 		r.epochs, r.writeEpoch = l.epochs, true
 		c.epochs = false
@@ -242,6 +247,7 @@ func (l *Log) beginRound() (r round, ok bool) {
 			r.names = r.names || made
 		}
 	}
+	r.hold()
 	c.phase, c.target = commitRunning, r.end.next
 	c.running, c.waiting = c.waiting, nil
 	return r, true

@@ -269,3 +269,41 @@ func TestNothingGoesAheadOfAFirstBatchThatFailed(t *testing.T) {
 		})
 	}
 }
+
+// The last segment is closed by an append and leaves the log while a flush syncs its indexes, which is no failure of the
+// disk.
+func TestSegmentLeavesTheLogWhileItIsFlushed(t *testing.T) {
+	for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+		t.Run(suffix, func(t *testing.T) {
+			var once func() // at the next sync of such a file
+			fsys := vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+				if do := once; do != nil && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, suffix) {
+					once = nil
+					do()
+				}
+				return nil
+			})
+			rig := newLogRig(t, fsys)
+			rig.configs["internal.segment.bytes"] = "300"
+			rig.configs["file.delete.delay.ms"] = "0"
+			l := rig.start()
+			large := strings.Repeat("x", 150)
+			appendDurably(t, l, testBatch(large))
+			var behind Appended
+			once = func() {
+				behind = appendTo(t, l, testBatch(large))
+				if start, err := l.DeleteBefore(1); start != 1 || err != nil {
+					t.Errorf("delete before 1: got %d, %v", start, err)
+				}
+			}
+			if err := l.flush(); err != nil {
+				t.Errorf("flush: %v", err)
+			}
+			if err := l.WaitDurable(context.Background(), behind); err != nil {
+				t.Errorf("append meanwhile: %v", err)
+			}
+			wantOffsets(t, l, Offsets{LogStart: 1, LastStable: 2, HighWatermark: 2, End: 2})
+			rig.stop(l)
+		})
+	}
+}
