@@ -36,7 +36,8 @@ type disk struct {
 
 	gate sync.RWMutex // held for reading during an operation
 	off  atomic.Bool
-	left *vfs.Mem // set with gate held for writing, before off
+	gone chan struct{} // closed when it goes off
+	left *vfs.Mem      // set with gate held for writing, before off
 	ops  atomic.Int64
 
 	mu    sync.Mutex
@@ -57,7 +58,7 @@ func (k crashKind) String() string { return [...]string{"power loss", "kill", "s
 // newDisk returns a disk over mem that never goes off by itself. wrap, which may be nil, goes between the server and the
 // disk.
 func newDisk(mem *vfs.Mem, wrap func(vfs.FS) vfs.FS) *disk {
-	d := &disk{mem: mem, at: -1}
+	d := &disk{mem: mem, at: -1, gone: make(chan struct{})}
 	d.fs = vfs.After(vfs.Inject(mem, d.before), d.after)
 	if wrap != nil {
 		d.fs = wrap(d.fs)
@@ -118,6 +119,7 @@ func (d *disk) goOff() {
 		d.left = d.mem.CrashClone(d.seed, d.keep)
 	}
 	d.off.Store(true)
+	close(d.gone)
 }
 
 // lines returns the last changing operations.
