@@ -106,13 +106,12 @@ func (l *Log) mend() error {
 	for len(l.repair.removed) > 0 {
 		n := len(l.repair.removed) - 1
 		s := l.repair.removed[n]
+		s.retire() // nobody reads it: it was never visible
 		for _, name := range l.segmentFiles(s) {
 			if err := l.ctx.fs.Remove(name); err != nil && !notExist(err) {
 				return err
 			}
 		}
-		s.drop = (*segment).retire
-		s.release()
 		l.repair.removed = l.repair.removed[:n]
 	}
 	if s := l.active; s != nil {

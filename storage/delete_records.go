@@ -103,27 +103,26 @@ func (l *Log) forget(gone []*segment) {
 // by whoever lets go of the segment last.
 func (l *Log) discard(s *segment) {
 	s.retire()
+	// Once markDeleted has returned, the directory may be that of another topic with the same name.
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.deleted.Load() {
 		return // the whole directory goes
 	}
 	delay := time.Duration(l.config.Load().FileDeleteDelayMs) * time.Millisecond
 	due := l.ctx.now().Add(delay)
-	var doomed []doomedFile
 	for _, name := range l.segmentFiles(s) {
 		var err error
 		if delay == 0 {
 			err = l.ctx.fs.Remove(name)
 		} else if err = l.ctx.fs.Rename(name, name+deletedSuffix); err == nil {
-			doomed = append(doomed, doomedFile{name: name + deletedSuffix, due: due})
+			l.doomed = append(l.doomed, doomedFile{name: name + deletedSuffix, due: due})
 		}
 		if err != nil && !notExist(err) {
 			// It is below the log start; the next start removes it.
 			l.logger().Warn("segment file could not be removed", "file", filepath.Base(name), "err", err)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.doomed = append(l.doomed, doomed...)
 }
 
 // removeDeleted removes the deleted files whose delay is over and returns when the next one is due; zero for none.

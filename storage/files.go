@@ -215,11 +215,16 @@ func (f *file) moved(name string) {
 	f.name = name
 }
 
+// forbid makes sure that the file is not opened again: another file may get its name.
+func (f *file) forbid() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone = true
+}
+
 // retire closes the file for good. Nobody may be using it.
 func (f *file) retire() error {
-	f.mu.Lock()
-	f.gone = true
-	f.mu.Unlock()
+	f.forbid()
 	return f.close()
 }
 

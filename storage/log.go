@@ -74,6 +74,23 @@ const (
 	StatusDeleted
 )
 
+// String returns the status as a word for people.
+func (s Status) String() string {
+	switch s {
+	case StatusIdle:
+		return "idle"
+	case StatusRecovering:
+		return "recovering"
+	case StatusOnline:
+		return "online"
+	case StatusOffline:
+		return "offline"
+	case StatusDeleted:
+		return "deleted"
+	}
+	return fmt.Sprintf("status(%d)", int8(s))
+}
+
 // Isolation says how far a reader sees.
 type Isolation int8
 
@@ -370,6 +387,9 @@ func (l *Log) closeFiles() {
 	segments := l.segments
 	l.segments, l.active, l.doomed = nil, nil, nil
 	for _, s := range segments {
+		for _, f := range s.fileSet() {
+			f.forbid()
+		}
 		s.drop = (*segment).retire
 		s.release()
 	}
