@@ -54,6 +54,8 @@
 //
 // A lock may be taken while holding one above it.
 //
+//	wire Server.creating over the creation of topics
+//	wire Server.altering over the commit of changed configs
 //	producerIDs.mu       over the commit of a block of producer ids
 //	retirements.moves    over the moving of directories
 //	Topic.mu             over the making of a log; no I/O

@@ -53,6 +53,7 @@ func (s *Server) describeConfigs(r *request, req *kmsg.DescribeConfigsRequest) (
 	resp := &kmsg.DescribeConfigsResponse{Version: req.Version, Resources: make([]kmsg.DescribeConfigsResponseResource, 0, len(req.Resources))}
 	unknown := slices.ContainsFunc(req.Resources, func(q kmsg.DescribeConfigsRequestResource) bool { return !hasConfigs(int8(q.ResourceType)) })
 	var denied []kmsg.DescribeConfigsResponseResource
+	d, entries := describer{s: s}, 0
 	for i := range req.Resources {
 		q := &req.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
@@ -69,7 +70,11 @@ func (s *Server) describeConfigs(r *request, req *kmsg.DescribeConfigsRequest) (
 			denied = append(denied, out)
 			continue
 		}
-		configs, err := s.describeResource(int8(q.ResourceType), q.ResourceName)
+		var configs []describedConfig
+		err := detail(kerr.InvalidRequest, fmt.Sprintf("more than %d configs in one answer: ask for fewer resources or configs at a time", maxDescribed))
+		if entries < maxDescribed {
+			configs, err = d.resource(int8(q.ResourceType), q.ResourceName)
+		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = errorCode(err), errorMessage(err)
 		}
@@ -85,6 +90,7 @@ func (s *Server) describeConfigs(r *request, req *kmsg.DescribeConfigsRequest) (
 			}
 			out.Configs = append(out.Configs, c)
 		}
+		entries += len(out.Configs)
 		resp.Resources = append(resp.Resources, out)
 	}
 	resp.Resources = append(resp.Resources, denied...)
@@ -117,11 +123,25 @@ func (s *Server) mayConfigure(r *request, op aclOperation, kind int8, name strin
 	return detail(denied, denied.Description)
 }
 
-// describeResource returns all configs of one resource, with synonyms and documentation.
-func (s *Server) describeResource(kind int8, name string) ([]describedConfig, error) {
+// maxDescribed is about how many configs one answer has: enough for each of 14,000 topics. A small request could ask for
+// gigabytes. Differs from Kafka, which has no such bound.
+const maxDescribed = 1 << 19
+
+// describer describes the resources of one request.
+type describer struct {
+	s *Server
+	// topics are the entries of a topic without configs of its own, in the order of the table; nil until a topic is
+	// described.
+	topics []describedConfig
+	broker []describedConfig // nil until it is described
+}
+
+// resource returns all configs of one resource, with synonyms and documentation. Callers must not change the synonyms.
+func (d *describer) resource(kind int8, name string) ([]describedConfig, error) {
+	s := d.s
 	switch kind {
 	case kindTopic:
-		return s.describeTopic(name)
+		return d.topic(name)
 	case kindBroker:
 		if name == "" {
 			return s.config.describeCluster(), nil
@@ -129,7 +149,10 @@ func (s *Server) describeResource(kind int8, name string) ([]describedConfig, er
 		if err := s.checkBrokerName(name); err != nil {
 			return nil, err
 		}
-		return s.config.describeBroker(), nil
+		if d.broker == nil {
+			d.broker = s.config.describeBroker()
+		}
+		return d.broker, nil
 	case kindBrokerLogger:
 		if err := s.checkBrokerName(name); err != nil {
 			return nil, err
@@ -160,38 +183,52 @@ func (s *Server) checkBrokerName(name string) error {
 	return nil
 }
 
-func (s *Server) describeTopic(name string) ([]describedConfig, error) {
+func (d *describer) topic(name string) ([]describedConfig, error) {
 	if err := storage.ValidateTopicName(name); err != nil {
 		return nil, err
 	}
-	topic, ok := s.store.Topic(name)
+	topic, ok := d.s.store.Topic(name)
 	if !ok {
 		return nil, kerr.UnknownTopicOrPartition
 	}
-	own, defaults := topic.Overrides(), s.store.TopicDefaults()
+	if d.topics == nil {
+		d.topics = d.s.describeTopicDefaults()
+	}
+	own := topic.Overrides()
 	defs := storage.TopicConfigs()
 	out := make([]describedConfig, 0, len(defs))
 	for i := range defs {
-		d := &defs[i]
-		value, isOwn := own[d.Name]
-		if d.Internal && !isOwn {
-			continue
+		value, isOwn := own[defs[i].Name]
+		switch {
+		case isOwn:
+			first := synonym(defs[i].Name, value, sourceTopic, defs[i].Sensitive)
+			out = append(out, described(&defs[i], &value, append([]configSynonym{first}, d.topics[i].ConfigSynonyms...)))
+		case !defs[i].Internal:
+			out = append(out, d.topics[i])
 		}
-		var synonyms []configSynonym
-		if isOwn {
-			synonyms = append(synonyms, synonym(d.Name, value, sourceTopic, d.Sensitive))
-		} else if v, ok := defaults[d.Name]; ok {
-			value = v
-		} else {
-			value = d.Default
-		}
-		if len(d.Synonyms) > 0 {
-			// Only the strongest is looked at, as in Kafka.
-			synonyms = append(synonyms, s.config.synonymsOf(d.Synonyms[0].Name, d.Sensitive)...)
-		}
-		out = append(out, described(d, &value, synonyms))
 	}
 	return out, nil
+}
+
+// describeTopicDefaults makes the entry of every topic config for topics that do not set it.
+func (s *Server) describeTopicDefaults() []describedConfig {
+	defaults := s.store.TopicDefaults()
+	defs := storage.TopicConfigs()
+	out := make([]describedConfig, len(defs))
+	for i := range defs {
+		d := &defs[i]
+		value, ok := defaults[d.Name]
+		if !ok {
+			value = d.Default
+		}
+		var synonyms []configSynonym
+		if len(d.Synonyms) > 0 {
+			// Only the strongest is looked at, as in Kafka.
+			synonyms = s.config.synonymsOf(d.Synonyms[0].Name, d.Sensitive)
+		}
+		out[i] = described(d, &value, synonyms)
+	}
+	return out
 }
 
 // described makes the entry of a config in a table. The source is that of the first synonym.

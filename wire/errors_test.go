@@ -32,6 +32,7 @@ func TestErrorCodes(t *testing.T) {
 		{fmt.Errorf("append: %w", vfs.ErrNoSpace), 56},
 		{&record.InvalidError{Kind: record.InvalidRecord}, 87},
 		{fmt.Errorf("append: %w", &record.InvalidError{Kind: record.InvalidTimestamp}), 32},
+		{fmt.Errorf("append: %w", &record.InvalidError{Kind: record.Undecodable}), -1},
 		{&record.CorruptError{Reason: "crc"}, 2},
 		{record.ErrUnknownCodec, -1},
 		{groups.ErrLoading, 14},

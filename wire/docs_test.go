@@ -1,0 +1,207 @@
+package wire
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// TestConfigsPage holds docs/configs.md against the tables; -rewrite writes it.
+func TestConfigsPage(t *testing.T) { wantPage(t, "configs.md", configsPage()) }
+
+// TestLimitsPage holds docs/limits.md against the limits; -rewrite writes it.
+func TestLimitsPage(t *testing.T) { wantPage(t, "limits.md", limitsPage()) }
+
+func wantPage(t *testing.T, name, want string) {
+	t.Helper()
+	file := filepath.Join("..", "docs", name)
+	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A checkout may have changed the line ends.
+	if strings.ReplaceAll(string(got), "\r\n", "\n") != want {
+		t.Errorf("%s is not what the program says; run go test ./wire -run Page -rewrite", file)
+	}
+}
+
+func configsPage() string {
+	var w strings.Builder
+	w.WriteString("# Configs\n\n" +
+		"This page is made from the program's own tables (`go test ./wire -run Page -rewrite`). Names, types, defaults and\n" +
+		"valid values are those of Apache Kafka 4.4; what begins with `gateway.` is ours. The same tables answer\n" +
+		"DescribeConfigs, so `kafka-configs.sh --describe --all` shows what holds.\n\n" +
+		"A value is looked for in this order: on the topic; set for this broker while it runs; set for all brokers while\n" +
+		"they run; the command line, the environment, the file; the default.\n\n" +
+		"## Topic configs\n\n" +
+		"Set with a topic's creation, or later by IncrementalAlterConfigs; a change holds from the next append, roll or\n" +
+		"cleaning on. The broker configs in the fourth column give topics their default, the first that is set wins.\n\n" +
+		"| name | default | valid | broker configs | |\n| --- | --- | --- | --- | --- |\n")
+	defs := storage.TopicConfigs()
+	for i := range defs {
+		d := &defs[i]
+		var synonyms []string
+		for _, y := range d.Synonyms {
+			synonyms = append(synonyms, "`"+y.Name+"`")
+		}
+		fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", d.Name, defaultText(d), validText(d), strings.Join(synonyms, ", "), cell(d.Doc))
+	}
+	w.WriteString("\n## Configs of this gateway\n\n| name | default | valid | |\n| --- | --- | --- | --- |\n")
+	for i := range honouredConfigs {
+		if d := &honouredConfigs[i].ConfigDef; strings.HasPrefix(d.Name, "gateway.") {
+			fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", d.Name, defaultText(d), validText(d), cell(d.Doc))
+		}
+	}
+	w.WriteString("\n## Broker configs\n\n" +
+		"Changed while it runs: for all brokers, or for one by its id, by IncrementalAlterConfigs; it is kept and holds again\n" +
+		"after a restart. Where that says no, the file, the environment or the command line is the place.\n\n" +
+		"As in Kafka's own quickstart file, the replication factors of internal topics are set to 1, `node.id` to 1 and\n" +
+		"`process.roles` to both; `listeners` is 127.0.0.1:9092, and `serve` without a file sets\n" +
+		"`group.initial.rebalance.delay.ms` to 0. Set otherwise, that holds.\n\n" +
+		"| name | default | valid | changed while it runs | |\n| --- | --- | --- | --- | --- |\n")
+	for i := range honouredConfigs {
+		if d := &honouredConfigs[i]; !strings.HasPrefix(d.Name, "gateway.") {
+			fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", d.Name, defaultText(&d.ConfigDef), validText(&d.ConfigDef), d.dynamic.text(), cell(d.Doc))
+		}
+	}
+	w.WriteString("\n## Configs of groups\n\n" +
+		"Set for a group's name; the broker configs give the default, and those with `.min.` and `.max.` in their name the\n" +
+		"bounds. Kept and described; the coordinator does not follow them yet.\n\n" +
+		"| name | default | valid | broker config | |\n| --- | --- | --- | --- | --- |\n")
+	for i := range groupConfigs {
+		d, broker := &groupConfigs[i], ""
+		if len(d.Synonyms) > 0 {
+			broker = "`" + d.Synonyms[0].Name + "`"
+		}
+		fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", d.Name, defaultText(d), validText(d), broker, cell(d.Doc))
+	}
+	w.WriteString("\n## Configs of client metrics\n\nKept and described; clients are not asked for metrics yet.\n\n" +
+		"| name | default | valid | |\n| --- | --- | --- | --- |\n")
+	for i := range clientMetricsConfigs {
+		d := &clientMetricsConfigs[i]
+		fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", d.Name, defaultText(d), validText(d), cell(d.Doc))
+	}
+	w.WriteString("\n## Logger\n\n`root` is the whole log; its level is one of TRACE, DEBUG, INFO, WARN, ERROR, FATAL and holds until the process\nends.\n" +
+		"\n## Broker configs without effect\n\n" +
+		"Kafka has them, a file may set them, and DescribeConfigs reports them; nothing here follows them.\n\n" +
+		"| name | default | valid | changed while it runs |\n| --- | --- | --- | --- |\n")
+	for i := range inertConfigs {
+		d := &inertConfigs[i]
+		fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", d.Name, defaultText(&d.ConfigDef), validText(&d.ConfigDef), d.dynamic.text())
+	}
+	return w.String()
+}
+
+// text says where a config is changed while the broker runs.
+func (c dynamicClass) text() string {
+	switch c {
+	case clusterWide:
+		return "all or one"
+	case perBroker:
+		return "one"
+	}
+	return "no"
+}
+
+func defaultText(d *storage.ConfigDef) string {
+	switch {
+	case !d.HasDefault:
+		return "none"
+	case d.Default == "":
+		return "empty"
+	}
+	return "`" + cell(d.Default) + "`"
+}
+
+// validText says what values a config takes: a type, and what of it.
+func validText(d *storage.ConfigDef) string {
+	if d.ValidText == "" {
+		return d.Type.String()
+	}
+	return d.Type.String() + " " + cell(d.ValidText)
+}
+
+// cell makes a text fit into a table.
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`).Replace(s)
+}
+
+func limitsPage() string {
+	var w strings.Builder
+	byDefault := func(name string) string {
+		d, ok := brokerConfigDef(name)
+		if !ok {
+			panic("no broker config " + name)
+		}
+		return fmt.Sprintf("%s by default (`%s`)", number(d.Default), name)
+	}
+	topicDefault := func(name string) string {
+		d, ok := storage.TopicConfigDef(name)
+		if !ok {
+			panic("no topic config " + name)
+		}
+		return fmt.Sprintf("%s by default (`%s`)", number(d.Default), name)
+	}
+	c, err := NewBrokerConfig(nil)
+	if err != nil {
+		panic(err)
+	}
+	s := &Server{maxFrame: int32(c.Int("socket.request.max.bytes"))}
+	w.WriteString("# Limits\n\n" +
+		"This page is made from the program's own limits (`go test ./wire -run Page -rewrite`).\n\n" +
+		"## Frames\n\n" +
+		"The length of a frame is checked before it is read; a longer one closes the connection. Kafka has one limit for all\n" +
+		"keys, `socket.request.max.bytes`; here it is the limit of Produce, and of the others where it is lower than theirs.\n" +
+		"`socket.request.max.bytes` may be changed, the others not.\n\n| key | API | bytes |\n| ---: | --- | ---: |\n")
+	for _, k := range kafkaKeys {
+		if apis.find(k.key) != nil {
+			fmt.Fprintf(&w, "| %d | %s | %s |\n", k.key, k.name, number(fmt.Sprint(s.frameLimit(k.key))))
+		}
+	}
+	fmt.Fprintf(&w, "\nA request with a limit above %s has at most %s array elements in all.\n", number(fmt.Sprint(otherFrameLimit)), number(fmt.Sprint(maxElements)))
+	w.WriteString("\n## Memory, files and connections\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
+	for _, row := range [][3]string{
+		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), "further frames are not read until there is room; a client that stalls a frame for long is cut off"},
+		{"bytes of answers on their way", byDefault("gateway.answer.memory.bytes"), "further answers wait; a client that does not read is cut off"},
+		{"open data files", byDefault("gateway.open.files"), "the one that was not used for the longest time is closed, and opened again when it is used"},
+		{"files synced at a time", byDefault("gateway.sync.threads"), "further ones wait"},
+		{"connections", byDefault("max.connections"), "further ones are not accepted until one closes"},
+		{"connections from one address", byDefault("max.connections.per.ip"), "the connection is closed; `max.connections.per.ip.overrides` makes exceptions"},
+		{"milliseconds that a connection may be silent", byDefault("connections.max.idle.ms"), "it is closed; one with a request under way is not silent"},
+		{"incremental fetch sessions", byDefault("max.incremental.fetch.session.cache.slots"), "the fetch is answered without a session"},
+	} {
+		fmt.Fprintf(&w, "| %s | %s | %s |\n", row[0], row[1], row[2])
+	}
+	w.WriteString("\n## Requests\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
+	for _, row := range [][3]string{
+		{"bytes of a batch", topicDefault("max.message.bytes"), "MESSAGE_TOO_LARGE"},
+		{"bytes that a compressed batch unpacks to", topicDefault("max.decompressed.message.bytes"), "MESSAGE_TOO_LARGE"},
+		{"bytes of a fetch's answer", byDefault("fetch.max.bytes"), "less is answered, one batch at least"},
+		{"partitions made by one CreateTopics", number(fmt.Sprint(maxNewPartitions)), "POLICY_VIOLATION"},
+		{"partitions in an answer to DescribeTopicPartitions", byDefault("max.request.partition.size.limit"), "the answer has a cursor for the rest"},
+		{"bytes of text with a committed offset", byDefault("offset.metadata.max.bytes"), "OFFSET_METADATA_TOO_LARGE"},
+		{"configs in an answer to DescribeConfigs", number(fmt.Sprint(maxDescribed)), "INVALID_REQUEST for the resources that are too many"},
+		{"bytes of a config's value", number(fmt.Sprint(maxConfigValue)), "INVALID_CONFIG"},
+	} {
+		fmt.Fprintf(&w, "| %s | %s | %s |\n", row[0], row[1], row[2])
+	}
+	return w.String()
+}
+
+// number groups the digits of a number.
+func number(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
