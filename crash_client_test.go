@@ -153,6 +153,8 @@ func clientRun(ctx context.Context, seed uint64) error {
 		if all && over == nil {
 			at.set(l.addr)
 			over = consumeAll(ctx, consumer, acked)
+			producer.Close()
+			consumer.Close()
 		}
 		lives = append(lives, fmt.Sprintf("%v at operation %d of %d, keeping %.2f", d.end, d.at, d.ops.Load(), d.keep))
 		var stopErr error
