@@ -47,14 +47,15 @@ func writeCleanShutdown(fsys vfs.FS, dir string, brokerEpoch int64) error {
 }
 
 // takeCleanShutdown reports whether the data directory has the marker and removes it, durably, so that a crash from
-// now on counts as one. It is the first step of a start.
+// now on counts as one. It is the first step of a start. All other names in the directory are durable afterwards, too:
+// those of partitions that a process which was killed had just made, and that are taken for made from now on.
 func takeCleanShutdown(fsys vfs.FS, dir string) (bool, error) {
 	err := fsys.Remove(filepath.Join(dir, cleanShutdownFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
-	if err == nil {
-		err = fsys.SyncDir(dir)
+	if err := fsys.SyncDir(dir); err != nil {
+		return false, err
 	}
-	return err == nil, err
+	return err == nil, nil
 }

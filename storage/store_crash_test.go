@@ -324,3 +324,43 @@ func TestTopicsSurviveEveryFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestKillIsNotTakenForDurable ends the process before each operation of a scenario, has another go on in what is then
+// there and not yet on disk, and takes the power: what the second one acknowledged must be left.
+func TestKillIsNotTakenForDurable(t *testing.T) {
+	var killed []*vfs.Mem
+	var before []string
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	s := openStore(t, vfs.Inject(mem, func(o vfs.Op) error {
+		if o.Kind.Mutates() {
+			killed, before = append(killed, mem.KillClone()), append(before, o.String())
+		}
+		return nil
+	}))
+	topic := createTopic(t, s, "orders", 2)
+	mustProduce(t, topic, 0, "a")
+	mustProduce(t, topic, 1, "b")
+	closeStore(t, s)
+	for i, mem := range killed {
+		t.Run(fmt.Sprintf("%d %s", i, before[i]), func(t *testing.T) {
+			s := openStore(t, mem)
+			topic, ok := s.Topic("orders")
+			if !ok {
+				topic = createTopic(t, s, "orders", 2)
+			}
+			var want [2][]string
+			for p := range want {
+				l, _ := topic.Partition(int32(p))
+				mustProduce(t, topic, int32(p), "second")
+				var err error
+				if want[p], err = values(l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s = openStore(t, mem.CrashClone(uint64(i), 0))
+			for p := range want {
+				checkValues(t, lookUp(t, s, "orders"), int32(p), want[p]...)
+			}
+		})
+	}
+}

@@ -77,13 +77,29 @@ func makeDir(fsys vfs.FS, dir string) error {
 		made = append(made, d)
 	}
 	if len(made) == 0 {
-		return nil
+		return keepDir(fsys, dir)
 	}
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
 	}
 	for _, d := range slices.Backward(made) {
 		if err := fsys.SyncDir(filepath.Dir(d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepDir makes the name of a directory in which there is nothing yet durable: a process that was killed may have made
+// it, and those above it, and nothing more.
+func keepDir(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil || len(names) > 1 || len(names) == 1 && names[0] != lockFile {
+		return err
+	}
+	for d := filepath.Clean(dir); d != filepath.Dir(d); d = filepath.Dir(d) {
+		// Where this process may not look it has made nothing either.
+		if err := fsys.SyncDir(filepath.Dir(d)); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}
