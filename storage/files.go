@@ -123,13 +123,17 @@ func (f *file) reopen(create bool) (vfs.File, error) {
 	o.open = append(o.open, f)
 	f.used.Store(true)
 	f.pins.Store(1)
-	var victim vfs.File
-	if len(o.open) > o.budget {
-		victim = o.evict()
+	// Usually one too many; more when several were in use at the same time.
+	var victims [4]vfs.File
+	n := 0
+	for ; n < len(victims) && len(o.open) > o.budget; n++ {
+		if victims[n] = o.evict(); victims[n] == nil {
+			break
+		}
 	}
 	o.mu.Unlock()
-	if victim != nil {
-		victim.Close()
+	for _, v := range victims[:n] {
+		v.Close()
 	}
 	return h, nil
 }

@@ -90,6 +90,13 @@ func TestFilesAreUsedAndClosedAtTheSameTime(t *testing.T) {
 		})
 	}
 	users.Wait()
+	// Several users at a time may have exceeded the budget; what is opened next makes up for it.
+	for _, f := range files {
+		var b [1]byte
+		if _, err := f.ReadAt(b[:], 0); err != nil {
+			t.Error(err)
+		}
+	}
 	if n := o.count(); n > 2 {
 		t.Errorf("%d files are open, want at most 2", n)
 	}
