@@ -3,9 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -218,7 +216,7 @@ func (l *Log) mayAppend() error {
 			return l.storageError("cut", err)
 		}
 	}
-	if !l.made {
+	if !l.made.Load() {
 		if err := l.makeDirectory(); err != nil {
 			return l.storageError("make the directory of", err)
 		}
@@ -228,26 +226,6 @@ func (l *Log) mayAppend() error {
 			return l.storageError("take over", err)
 		}
 	}
-	return nil
-}
-
-// makeDirectory makes the partition's directory, durably and with the topic's id in it: a directory that holds records
-// always says whose they are.
-func (l *Log) makeDirectory() error {
-	if err := l.ctx.fs.MkdirAll(l.dir); err != nil {
-		return err
-	}
-	_, err := l.ctx.fs.Stat(filepath.Join(l.dir, partitionMetadataFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = l.ctx.files.withRoom(func() error { return writePartitionMetadata(l.ctx.fs, l.dir, l.id) })
-	}
-	if err != nil {
-		return err
-	}
-	if err := l.ctx.fs.SyncDir(filepath.Dir(l.dir)); err != nil {
-		return err
-	}
-	l.made = true
 	return nil
 }
 

@@ -72,6 +72,7 @@
 //	retirements.mu       no I/O
 //	file.mu              over the opening of that file
 //	openFiles.mu         no I/O
+//	sharedSync.mu        no I/O
 //
 // Readers take file.mu and openFiles.mu only, and those only when a file has to be opened. Nothing that is waited for
 // is done by somebody who needs a lock that the waiter holds.

@@ -21,6 +21,8 @@ type logContext struct {
 	// commits makes appends durable; files keeps the number of open files within the budget.
 	commits *committer
 	files   *openFiles
+	// root syncs the directory that the logs' directories are in.
+	root sharedSync
 	// epoch is the store-wide leader epoch of this start.
 	epoch func() int32
 	// producerIDExpiration as in Options.
@@ -192,6 +194,7 @@ type Log struct {
 	end     atomic.Int64         // log end offset; stored with mu held
 	cuts    atomic.Int32         // how often appends that had been reported were cut; stored with mu held
 	epoch   atomic.Int32         // latest of the leader epoch cache, -1 before recovery
+	made    atomic.Bool          // the directory and its partition.metadata exist and are durable; stored with mu held
 	hints   hints
 	watches watches
 
@@ -204,7 +207,6 @@ type Log struct {
 	mu        sync.Mutex
 	segments  []*segment // as in the view; replaced, never changed in place
 	active    *segment   // the last of segments; nil when there are none
-	made      bool       // the directory and its partition.metadata exist and are durable
 	closed    bool       // the store is stopping
 	logStart  int64
 	producers producerState

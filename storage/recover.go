@@ -37,7 +37,7 @@ func (l *Log) loadDirectory() error {
 		return err
 	}
 	r := &recovery{l: l, write: !l.origin.adopted, point: l.origin.recoveryPoint}
-	l.made = slices.Contains(names, partitionMetadataFile) && r.write
+	l.made.Store(slices.Contains(names, partitionMetadataFile) && r.write)
 	r.plan, err = planDirectory(names, r.swapEnd)
 	if err != nil {
 		return err

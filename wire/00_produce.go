@@ -302,6 +302,7 @@ func (c *produceCall) append(s *Server, r *request, req *kmsg.ProduceRequest) (*
 	resp := &kmsg.ProduceResponse{Version: req.Version, Topics: make([]kmsg.ProduceResponseTopic, 0, len(req.Topics))}
 	all := make([]kmsg.ProduceResponseTopicPartition, 0, len(c.partitions)) // of all topics: one allocation
 	waits := make([]produceWait, 0, len(c.partitions))
+	c.makeDirectories(s)
 	var failed error
 	last := -1
 	for i := range c.partitions {
@@ -332,6 +333,20 @@ func (c *produceCall) append(s *Server, r *request, req *kmsg.ProduceRequest) (*
 		out.Partitions = all[first:len(all):len(all)]
 	}
 	return resp, waits, failed
+}
+
+// makeDirectories makes the directories of the partitions that have none, if there are several: one after the other, as
+// the appends would, takes long.
+func (c *produceCall) makeDirectories(s *Server) {
+	var logs []*storage.Log
+	for i := range c.partitions {
+		if p := &c.partitions[i]; p.code == 0 && !p.replaced && !p.log.Made() {
+			logs = append(logs, p.log)
+		}
+	}
+	if len(logs) > 1 {
+		s.store.MakeDirectories(logs)
+	}
 }
 
 // append appends one batch and puts the outcome into the answer; ok is false when that is an error.
