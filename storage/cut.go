@@ -11,6 +11,7 @@ const maxCutMarks = 1024
 // repair is the part of a cut that is still to be done on disk.
 type repair struct {
 	removed []*segment // whose files are to go
+	tried   bool       // and it failed
 	cause   error      // what failed first
 }
 
@@ -103,6 +104,8 @@ func (l *Log) cutSegment(s *segment, to mark) {
 // mend does on disk what a cut left to do: removes the files of segments that are gone, cuts those of the active one,
 // and syncs both. It is the one place that syncs with mu held.
 func (l *Log) mend() error {
+	again := l.repair.tried
+	l.repair.tried = true
 	for len(l.repair.removed) > 0 {
 		n := len(l.repair.removed) - 1
 		s := l.repair.removed[n]
@@ -119,7 +122,7 @@ func (l *Log) mend() error {
 			f    *file
 			size int64
 		}{{&s.log, s.size}, {&s.indexFile, s.offsets.storedSize()}, {&s.timesFile, s.times.storedSize()}, {&s.txnsFile, s.txns.storedSize()}} {
-			if err := cutFile(x.f, x.size); err != nil && !(notExist(err) && x.f != &s.log) {
+			if err := cutFile(x.f, x.size, again); err != nil && !(notExist(err) && x.f != &s.log) {
 				return err
 			}
 		}
@@ -132,13 +135,19 @@ func (l *Log) mend() error {
 	return nil
 }
 
-// cutFile truncates a file and syncs it.
-func cutFile(f *file, size int64) error {
+// cutFile truncates a file and syncs it. again says that a sync of the same cut may have failed: the system then has the
+// file cut already and would bring nothing to disk, where the end may still be, so it is given something to bring there.
+func cutFile(f *file, size int64, again bool) error {
 	h, err := f.acquire()
 	if err != nil {
 		return err
 	}
 	defer f.release()
+	if again {
+		if err := h.Truncate(size + 1); err != nil {
+			return err
+		}
+	}
 	if err := h.Truncate(size); err != nil {
 		return err
 	}

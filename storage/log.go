@@ -219,6 +219,7 @@ type Log struct {
 	cutMarks []int64
 	cutCause error
 	failing  bool         // the last append failed, which was logged
+	retried  bool         // a recovery failed, perhaps after it had cut the log
 	takeover *recovery    // of an adopted log before its first append
 	doomed   []doomedFile // waiting for file.delete.delay.ms
 }
@@ -323,6 +324,7 @@ func (l *Log) load() error {
 	default:
 		l.logger().Error("partition could not be recovered; its next use tries again", "err", err)
 		l.closeFiles()
+		l.retried = true
 		l.producers, l.epochs, l.commit, l.takeover = producerState{}, nil, commitState{}, nil
 		l.status.Store(int32(StatusIdle))
 		return &OfflineError{Topic: l.topic, Partition: l.index, Cause: err}

@@ -307,3 +307,92 @@ func TestSegmentLeavesTheLogWhileItIsFlushed(t *testing.T) {
 		})
 	}
 }
+
+// The sync of a cut fails as well, and what the disk still has beyond the cut must not come back: neither when the log
+// goes on in the same file nor when it goes on in the next.
+func TestCutWhoseSyncFailedIsMadeAgain(t *testing.T) {
+	for _, size := range []int{10, 200} {
+		t.Run(fmt.Sprintf("%d bytes follow", size), func(t *testing.T) {
+			mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+			var lost []string // endings of the files whose next syncs lose what they were to sync
+			rig := newLogRig(t, vfs.Inject(mem, func(op vfs.Op) error {
+				if len(lost) > 0 && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, lost[0]) {
+					lost = lost[1:]
+					return &vfs.LostSync{Err: errInjected}
+				}
+				return nil
+			}))
+			rig.configs["internal.segment.bytes"] = "300"
+			l := rig.start()
+			appendDurably(t, l, testBatch("first"))
+			// The round brings the records to disk, not the index.
+			a := appendTo(t, l, testBatch("failed"))
+			lost = []string{indexSuffix, logSuffix}
+			if err := l.flush(); err == nil {
+				t.Error("flush: got nil, want an error")
+			}
+			if err := l.WaitDurable(context.Background(), a); !errors.Is(err, ErrStorage) {
+				t.Fatalf("append: got %v, want ErrStorage", err)
+			}
+			appendDurably(t, l, testBatch(strings.Repeat("x", size)))
+			appendDurably(t, l, testBatch("last"))
+			if err := l.flush(); err != nil {
+				t.Fatal(err)
+			}
+			want := readValues(t, l, 0, ReadUncommitted)
+			point, _, _ := l.checkpoints()
+			rig.kill(l)
+			rig.fs = mem.CrashClone(1, 0)
+			rig.setPoint(point)
+			l = rig.start()
+			wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
+			rig.kill(l)
+		})
+	}
+}
+
+// As before, for the cut of a torn tail while the log is recovered.
+func TestTornTailWhoseCutFailedIsCutAgain(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	var lost bool
+	rig := newLogRig(t, vfs.Inject(mem, func(op vfs.Op) error {
+		if lost && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, logSuffix) {
+			lost = false
+			return &vfs.LostSync{Err: errInjected}
+		}
+		return nil
+	}))
+	rig.configs["internal.segment.bytes"] = "300"
+	l := rig.start()
+	appendDurably(t, l, testBatch("first"))
+	rig.kill(l)
+	f, err := mem.Open(l.path("00000000000000000000.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, _ := f.Size()
+	if _, err := f.WriteAt(bytes.Repeat([]byte("torn"), 20), size); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	l, lost = rig.start(), true
+	if _, err := l.Offsets(); !errors.Is(err, ErrOffline) {
+		t.Fatalf("first use: got %v, want ErrOffline", err)
+	}
+	appendDurably(t, l, testBatch(strings.Repeat("x", 200)))
+	appendDurably(t, l, testBatch("last"))
+	if err := l.flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := readValues(t, l, 0, ReadUncommitted)
+	point, _, _ := l.checkpoints()
+	rig.kill(l)
+	rig.fs = mem.CrashClone(1, 0)
+	rig.setPoint(point)
+	l = rig.start()
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
+	rig.kill(l)
+}

@@ -311,7 +311,7 @@ func resetIndexFile(f *file, size int64) error {
 	if err != nil {
 		return err
 	}
-	return cutFile(f, size)
+	return cutFile(f, size, false)
 }
 
 // openTail opens the segment that holds the recovery point, or one after it: up to the recovery point it goes by the

@@ -71,7 +71,11 @@ func (r *recovery) syncTail() error {
 		if i < r.scanned && s != r.tornAt {
 			continue
 		}
-		if err := s.syncLog(); err != nil && r.write {
+		sync := s.syncLog
+		if r.l.retried && r.write && s == r.l.active {
+			sync = func() error { return cutFile(&s.log, s.size, true) }
+		}
+		if err := sync(); err != nil && r.write {
 			return err
 		}
 	}
@@ -164,7 +168,7 @@ func (r *recovery) cutTorn() error {
 	} else if kept != "" {
 		l.logger().Info("cut bytes are kept", "file", kept)
 	}
-	if err := cutFile(&r.tornAt.log, r.torn.position); err != nil {
+	if err := cutFile(&r.tornAt.log, r.torn.position, false); err != nil {
 		return err
 	}
 	for _, s := range r.lost {
