@@ -24,7 +24,9 @@ type server struct {
 	wrap []string // a command in front of the binary, such as a shell that sets a limit
 	cmd  *exec.Cmd
 	out  *output
-	exit chan error // the process's end, once
+	outs []*output     // of every start
+	read chan struct{} // closed when all of out is read
+	exit chan error    // the process's end, once
 }
 
 // newServer starts a gateway on a free loopback port with an empty data directory
@@ -64,6 +66,12 @@ func newStoppedServer(t testing.TB, dir string, args ...string) *server {
 			return
 		}
 		s.cmd.Process.Kill() // an error when it has ended
+		<-s.read             // all it said is known
+		for i, out := range s.outs {
+			if fault := out.fault(); fault != "" {
+				t.Errorf("start %d of the gateway said:\n%s", i+1, fault)
+			}
+		}
 		if t.Failed() {
 			t.Logf("gateway %s said:\n%s", strings.Join(s.cmd.Args[1:], " "), s.out.tail(60))
 		}
@@ -93,19 +101,20 @@ func (s *server) Start(t testing.TB) {
 	if err := os.Remove(s.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
-	s.cmd = exec.Command(command[0], command[1:]...)
-	s.out = &output{ready: make(chan []string, 1)}
-	stderr, err := s.cmd.StderrPipe()
+	cmd := exec.Command(command[0], command[1:]...)
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", strings.Join(command, " "), err)
 	}
-	s.exit = make(chan error, 1)
-	cmd, out, exit := s.cmd, s.out, s.exit
+	out, exit, read := &output{ready: make(chan []string, 1)}, make(chan error, 1), make(chan struct{})
+	s.cmd, s.out, s.exit, s.read = cmd, out, exit, read
+	s.outs = append(s.outs, out)
 	go func() { // ends with the process
 		out.read(bufio.NewReader(stderr))
+		close(read)
 		exit <- cmd.Wait()
 	}()
 	select {
@@ -239,6 +248,18 @@ func (o *output) tail(n int) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.Join(o.lines[max(0, len(o.lines)-n):], "\n")
+}
+
+// fault is the report of a crash or of a data race, if there is one.
+func (o *output) fault() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, line := range o.lines {
+		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.Contains(line, "DATA RACE") {
+			return strings.Join(o.lines[i:min(len(o.lines), i+60)], "\n")
+		}
+	}
+	return ""
 }
 
 // all is every line.
