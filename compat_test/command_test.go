@@ -77,3 +77,38 @@ func TestMemory(t *testing.T) {
 		t.Errorf("the ready line does not say data=memory:\n%s", s.out.all())
 	}
 }
+
+// run runs the binary with lines on standard input and returns what it printed.
+func run(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(within(t), gatewayPath, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("gateway %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+func TestProduceAndConsumeLines(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.needProcess(t)
+	name := fresh("lines")
+	run(t, "k1:one\nk2:two\nk1:\nk3:three\n", "produce", name, "-b", s.Addr, "-K", ":", "-H", "h=v", "-z", "zstd")
+	want(t, "all", run(t, "", "consume", name, "-b", s.Addr, "-e", "-f", `%o %k=%v %h\n`), "0 k1=one h=v\n1 k2=two h=v\n2 k1= h=v\n3 k3=three h=v\n")
+	want(t, "the last two", run(t, "", "consume", name, "-b", s.Addr, "-e", "-o", "-2"), "\nthree\n")
+	want(t, "from 1 until 2", run(t, "", "consume", name, "-b", s.Addr, "-o", "1", "--until", "2"), "two\n")
+	s.Restart(t, killed)
+	want(t, "after kill -9", run(t, "", "consume", name, "-b", s.Addr, "-n", "1"), "one\n")
+	exit, said := fails(t, "consume", fresh("absent"), "-b", s.Addr, "-e")
+	if exit == 0 || said == "" {
+		t.Errorf("consuming an absent topic: exit code %d, said %q", exit, said)
+	}
+	files := s.segments(t, topic{Name: name}, 0)
+	if out := run(t, "", "dump", files[0], "--deep"); !strings.Contains(out, "three") {
+		t.Errorf("dump --deep shows %s", out)
+	}
+}
