@@ -86,6 +86,7 @@ func (s *Server) produce(r *request, req *kmsg.ProduceRequest) (func(context.Con
 	case len(waits) == 0:
 		return answerProduce(resp), nil
 	}
+	req.Topics = nil // may be large: what is needed of them is in the answer
 	timeout := max(time.Duration(req.TimeoutMillis)*time.Millisecond, shortestProduceWait)
 	return func(ctx context.Context) (*kmsg.ProduceResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -93,6 +93,7 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 	f.maxBytes = min(int(req.MaxBytes), int(s.config.Int("fetch.max.bytes")))
 	f.minBytes = min(int(req.MinBytes), f.maxBytes)
 	f.collect(req)
+	req.Topics, req.ForgottenTopics = nil, nil // may be large, and the wait long
 
 	now := s.now()
 	s.fetches.mu.Lock()

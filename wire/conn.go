@@ -34,6 +34,10 @@ type conn struct {
 	active     atomic.Int64 // when something was last read or written; nanoseconds
 	mutedUntil atomic.Int64 // no call starts before this time of Options.Now; nanoseconds
 
+	// holds is how many bytes of frames the connection holds. hurry has room for one poke: others wait for that memory.
+	holds atomic.Int64
+	hurry chan struct{}
+
 	// Only the reader uses these.
 	in           []byte // in[start:end] was read and is not used yet
 	start, end   int
@@ -72,6 +76,7 @@ func (s *Server) newConn(l *Listener, socket net.Conn) *conn {
 		server: s, listener: l, socket: socket,
 		queue:   make(chan *call, pipelineDepth),
 		settled: make(chan struct{}, 1),
+		hurry:   make(chan struct{}, 1),
 		in:      make([]byte, readBufferSize),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
@@ -110,20 +115,20 @@ func (c *conn) read() error {
 		if err != nil {
 			return err
 		}
-		call, err := s.newCall(frame, c.clientID)
+		// A large request may take many times its length once it is decoded, and so it is decoded when its turn has come.
+		large := len(frame.B) > largeBody
+		if large {
+			err = c.awaitTurn(barrier)
+		}
+		var call *call
+		if err == nil {
+			call, err = s.newCall(frame, c.clientID)
+		}
+		if err == nil && !large {
+			err = c.awaitTurn(barrier)
+		}
 		if err != nil {
-			frame.release()
-			return err
-		}
-		if barrier {
-			<-c.settled
-		}
-		err = c.awaitUnmuted()
-		if c.failed.Load() {
-			err = net.ErrClosed
-		}
-		if err != nil {
-			frame.release()
+			c.releaseFrame(frame)
 			return err
 		}
 		c.clientID = call.clientID
@@ -131,7 +136,7 @@ func (c *conn) read() error {
 		barrier = call.barrier()
 		if !barrier {
 			if err := s.start(call); err != nil {
-				frame.release()
+				c.releaseFrame(frame)
 				return err
 			}
 			c.mute(call.throttle)
@@ -142,10 +147,22 @@ func (c *conn) read() error {
 	}
 }
 
+// awaitTurn waits until the next call may start. barrier says that the last one handed on has to be through before.
+func (c *conn) awaitTurn(barrier bool) error {
+	if barrier {
+		<-c.settled
+	}
+	err := c.awaitUnmuted()
+	if c.failed.Load() {
+		err = net.ErrClosed
+	}
+	return err
+}
+
 // describe fills in what the connection knows about a request.
 func (c *conn) describe(r *request) {
 	r.ctx, r.listener, r.remote, r.principal, r.conn = c.ctx, c.listener, c.socket.RemoteAddr(), anonymous, c
-	r.softwareName, r.softwareVersion = c.softwareName, c.softwareVersion
+	r.softwareName, r.softwareVersion, r.hurry = c.softwareName, c.softwareVersion, c.hurry
 }
 
 // write is the writer: it answers calls in order until the queue is closed. After a failure it only waits for what was
@@ -169,7 +186,7 @@ func (c *conn) write() {
 				_ = c.socket.Close() // wakes the reader up
 			}
 		}
-		call.frame.release()
+		c.releaseFrame(call.frame)
 		c.inFlight.Add(-1)
 		if barrier {
 			c.mute(call.throttle)
@@ -240,6 +257,7 @@ func (c *conn) nextFrame() (*buffer, error) {
 	}
 	frame := newBuffer(n)
 	frame.budget, frame.charged = &s.requests, int64(n)
+	c.holds.Add(int64(n))
 	c.start += lengthSize
 	have := copy(frame.B[:n], c.in[c.start:c.end])
 	c.start += have
@@ -248,12 +266,18 @@ func (c *conn) nextFrame() (*buffer, error) {
 		err := c.readFull(frame.B[have:n])
 		c.frameHeld.end()
 		if err != nil {
-			frame.release()
+			c.releaseFrame(frame)
 			return nil, unexpected(err)
 		}
 	}
 	frame.B = frame.B[:n]
 	return frame, nil
+}
+
+// releaseFrame gives back a frame that nextFrame returned.
+func (c *conn) releaseFrame(frame *buffer) {
+	c.holds.Add(-frame.charged)
+	frame.release()
 }
 
 // unexpected is the error for an end inside a frame.
@@ -355,7 +379,9 @@ func (c *conn) send(call *call, resp response) error {
 				c.vector = append(c.vector, p)
 			}
 		}
-		return c.writeAll(c.vector)
+		err := c.writeAll(c.vector)
+		clear(c.vector) // an idle connection keeps no answer alive
+		return err
 	}
 	b := newBuffer(c.answerHint)
 	b.B = appendAnswerHeader(b.B, call.correlationID, call.tagged())
@@ -371,6 +397,7 @@ func (c *conn) send(call *call, resp response) error {
 	}
 	c.vector = append(c.vector[:0], b.B)
 	err := c.writeAll(c.vector)
+	clear(c.vector)
 	b.release()
 	return err
 }
@@ -461,6 +488,21 @@ func (s *Server) cutStalled() {
 		if c.frameHeld.stalled(now) || c.answerHeld.stalled(now) {
 			s.logger.Warn("connection cut: its peer stalls and others need the memory", "remote", c.socket.RemoteAddr().String())
 			_ = c.socket.Close()
+		}
+	}
+}
+
+// hurryParked makes requests that wait for records answer with what they have, where the connection holds more than a
+// small frame: the request's own, or the one behind it. It is called while somebody waits for memory for a frame, since
+// a fetch may wait for weeks.
+func (s *Server) hurryParked() {
+	for _, c := range s.conns.all() {
+		if c.holds.Load() <= readBufferSize {
+			continue
+		}
+		select {
+		case c.hurry <- struct{}{}:
+		default:
 		}
 	}
 }

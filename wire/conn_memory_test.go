@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,5 +100,85 @@ func TestAnswerMemoryIsBounded(t *testing.T) {
 		if d := time.Since(began); len(got.RecordBatches) < 900_000 || d < stallGrace || d > stallGrace+3*budgetPatience {
 			t.Errorf("%d bytes after %v, want the batch when the peer that stalls was cut after %v", len(got.RecordBatches), d, stallGrace)
 		}
+	})
+}
+
+// emptyTopics adds topics without a name and without partitions to a fetch, which take three bytes each.
+func emptyTopics(req *kmsg.FetchRequest, n int) *kmsg.FetchRequest {
+	req.Version = 12
+	req.Topics = append(req.Topics, make([]kmsg.FetchRequestTopic, n)...)
+	return req
+}
+
+// A frame that belongs to a fetch which waits, or stands behind it, must not keep everybody else from being read.
+func TestParkedFetchGivesWayWhenOthersNeedItsMemory(t *testing.T) {
+	const large = 300_000 // topics: 900 kB
+	for name, send := range map[string]func(c *client) *kmsg.FetchRequest{
+		"its own frame": func(c *client) *kmsg.FetchRequest {
+			fetch := emptyTopics(parkedFetch("orders", 100*time.Hour), large)
+			c.pipeline(fetch)
+			return fetch
+		},
+		"the frame behind it": func(c *client) *kmsg.FetchRequest {
+			fetch := parkedFetch("orders", 100*time.Hour)
+			c.pipeline(fetch, emptyTopics(parkedFetch("orders", 0), large))
+			return fetch
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, map[string]string{"gateway.request.memory.bytes": "1048576", "connections.max.idle.ms": "-1"})
+				s.topic("orders", 1)
+				s.topic("others", 1)
+				small, parked, other := s.dial(t), s.dial(t), s.dial(t)
+				quiet := parkedFetch("orders", time.Hour)
+				small.send(quiet)
+				fetch := send(parked)
+				synctest.Wait()
+				if held := s.s.Stats().RequestBytes; held < 800_000 {
+					t.Fatalf("%d request bytes held, want the large frame", held)
+				}
+				began := time.Now()
+				produce := s.produceRequest(9, "others", produced{0, s.batch(strings.Repeat("y", 900_000))})
+				other.pipeline(produce)
+				got := parked.receive(fetch, 1).(*kmsg.FetchResponse)
+				if d := time.Since(began); d != 0 || got.ErrorCode != 0 {
+					t.Errorf("the fetch was answered after %v with error %d, want at once and 0", d, got.ErrorCode)
+				}
+				go func() { _, _ = io.Copy(io.Discard, parked) }() // the answer to what stood behind it
+				if p := other.receive(produce, 1).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || time.Since(began) != 0 {
+					t.Errorf("the produce was answered after %v with error %d, want at once and 0", time.Since(began), p.ErrorCode)
+				}
+				small.idle("a fetch whose frame is small goes on waiting")
+			})
+		})
+	}
+}
+
+// What a frame of empty elements is decoded to is many times as large. It must not stay while the request, or the one
+// before it, waits.
+func TestParkedRequestsKeepLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		s.topic("orders", 1)
+		kept := func(what string, most uint64, f func()) {
+			t.Helper()
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			f()
+			synctest.Wait()
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if got := after.HeapAlloc - min(after.HeapAlloc, before.HeapAlloc); got > most {
+				t.Errorf("%s keeps %d bytes, want at most %d", what, got, most)
+			}
+		}
+		const topics = 600_000 // 1.8 MB in the frame, more than 50 MB decoded
+		frame := frameOf(emptyTopics(parkedFetch("orders", time.Hour), topics), 1)
+		waits, behind := s.dial(t), s.dial(t)
+		kept("a fetch that waits", 8<<20, func() { waits.write(frame) })
+		behind.send(parkedFetch("orders", time.Hour))
+		kept("a request behind one that waits", 8<<20, func() { behind.write(frame) })
 	})
 }

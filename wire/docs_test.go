@@ -171,7 +171,7 @@ func limitsPage() string {
 	fmt.Fprintf(&w, "\nA request with a limit above %s has at most %s array elements in all.\n", number(fmt.Sprint(otherFrameLimit)), number(fmt.Sprint(maxElements)))
 	w.WriteString("\n## Memory, files and connections\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
-		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), "further frames are not read until there is room; a client that stalls a frame for long is cut off"},
+		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), "further frames are not read until there is room; a client that stalls a frame for long is cut off, and a fetch that waits is answered with what there is"},
 		{"bytes of answers on their way", byDefault("gateway.answer.memory.bytes"), "further answers wait; a client that does not read is cut off"},
 		{"open data files", byDefault("gateway.open.files"), "the one that was not used for the longest time is closed, and opened again when it is used"},
 		{"files synced at a time", byDefault("gateway.sync.threads"), "further ones wait"},

@@ -35,12 +35,18 @@ func (f *fetchCall) wait(partitions []fetchPartition, deadline time.Time) {
 		}
 	}()
 
+	select {
+	case <-f.r.hurry: // meant for an earlier request
+	default:
+	}
 	timer := time.NewTimer(deadline.Sub(f.s.now()))
 	defer timer.Stop()
 	for !f.ready(partitions) {
 		select {
 		case <-poked:
 		case <-f.r.ctx.Done():
+			return
+		case <-f.r.hurry:
 			return
 		case <-timer.C:
 			left := deadline.Sub(f.s.now())

@@ -11,6 +11,9 @@ import (
 type request struct {
 	// ctx ends when the peer has left or the server stops. A handler that waits then answers with what it has.
 	ctx context.Context
+	// hurry is poked when others wait for the memory that the connection holds. A handler that waits for records then
+	// answers with what it has. Nil in tests that call a handler directly.
+	hurry <-chan struct{}
 
 	listener *Listener
 	remote   net.Addr

@@ -59,7 +59,7 @@ type Server struct {
 
 	requests budget     // memory of frames in flight
 	answers  budget     // memory of answers in flight
-	decoding sync.Mutex // held while a large request without a shape is decoded
+	decoding sync.Mutex // held while a large request that is no Produce is decoded
 	fetches  fetchCache // incremental fetch sessions
 
 	// stopping ends when the server stops: parked requests answer what they have. killed ends when it also stops
@@ -132,7 +132,11 @@ func New(o Options) (*Server, error) {
 	s.self, s.nobody = []int32{o.Store.NodeID()}, []int32{}
 	s.requests.limit = o.Config.Int("gateway.request.memory.bytes")
 	s.answers.limit = o.Config.Int("gateway.answer.memory.bytes")
-	s.requests.onWait, s.answers.onWait = s.cutStalled, s.cutStalled
+	s.requests.onWait = func() {
+		s.hurryParked()
+		s.cutStalled()
+	}
+	s.answers.onWait = s.cutStalled
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.killed, s.kill = context.WithCancel(context.Background())
 	return s, nil
