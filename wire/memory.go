@@ -74,7 +74,11 @@ func (b *budget) tryAcquire(n int64) bool {
 	if b.waiting.Load() > 0 {
 		return false
 	}
-	return b.take(n)
+	if b.take(n) {
+		return true
+	}
+	b.grantWaiting() // somebody may have found no room because of the n that this try took for a moment
+	return false
 }
 
 func (b *budget) take(n int64) bool {
@@ -98,6 +102,11 @@ func (b *budget) give(n int64) {
 // release gives n bytes back.
 func (b *budget) release(n int64) {
 	b.give(n)
+	b.grantWaiting()
+}
+
+// grantWaiting serves the line, if there is one, after bytes were given back.
+func (b *budget) grantWaiting() {
 	if b.waiting.Load() == 0 {
 		return
 	}
