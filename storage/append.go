@@ -20,6 +20,7 @@ import (
 func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	if Status(l.status.Load()) != StatusOnline {
 		if err := l.recover(); err != nil {
+			l.refused(batches)
 			return Appended{}, err
 		}
 	}
@@ -55,6 +56,19 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 		l.producers.refuse(v.Batch)
 	}
 	return a, err
+}
+
+// refused notes a batch for a log that the disk kept from being recovered.
+func (l *Log) refused(batches []byte) {
+	size, err := record.PeekSize(batches)
+	if err != nil || size > len(batches) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := Status(l.status.Load()); s != StatusOffline && s != StatusDeleted {
+		l.producers.refuse(record.Batch(batches[:size]))
+	}
 }
 
 // oneBatch returns the batch that batches consists of. Like Kafka it overlooks bytes after it that are too few to be

@@ -325,7 +325,7 @@ func (l *Log) load() error {
 		l.logger().Error("partition could not be recovered; its next use tries again", "err", err)
 		l.closeFiles()
 		l.retried = true
-		l.producers, l.epochs, l.commit, l.takeover = producerState{}, nil, commitState{}, nil
+		l.producers, l.epochs, l.commit, l.takeover = producerState{refused: l.producers.refused}, nil, commitState{}, nil
 		l.status.Store(int32(StatusIdle))
 		return &OfflineError{Topic: l.topic, Partition: l.index, Cause: err}
 	}

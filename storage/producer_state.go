@@ -213,6 +213,9 @@ func (s *producerState) checkMarker(b record.Batch, m record.Marker, transaction
 	return nil
 }
 
+// maxRefused bounds the producers that are remembered for a batch that failed.
+const maxRefused = 10_000
+
 // refuse notes a client's batch that the disk did not take.
 func (s *producerState) refuse(b record.Batch) {
 	id := b.ProducerID()
@@ -226,6 +229,9 @@ func (s *producerState) refuse(b record.Batch) {
 
 func (s *producerState) refuseFirst(id int64, r refusedBatch) {
 	if old, ok := s.refused[id]; ok && old.epoch == r.epoch && old.sequence <= r.sequence {
+		return
+	}
+	if len(s.refused) >= maxRefused {
 		return
 	}
 	if s.refused == nil {

@@ -126,6 +126,10 @@ func (r *recovery) replayProducers() error {
 		}
 	}
 	state.onHighWatermark(l.end.Load())
+	state.refused = l.producers.refused
+	for id := range state.producers {
+		delete(state.refused, id)
+	}
 	state.expire(l.nowMs(), l.ctx.producerIDExpiration.Milliseconds())
 	l.producers = state
 	return nil
