@@ -134,6 +134,7 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
 		}
 		missing = append(missing, name)
 	}
+	var made []string
 	for _, name := range missing {
 		err := kerr.UnknownTopicOrPartition
 		switch {
@@ -142,10 +143,11 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
 		case storage.ValidateTopicName(name) != nil:
 			err = kerr.InvalidTopicException
 		case create:
-			m.s.autoCreate(name)
+			made = append(made, name)
 		}
 		m.fail(&name, storage.TopicID{}, err)
 	}
+	m.s.autoCreate(made)
 }
 
 // fail adds a topic of which there is only an error to tell.
@@ -218,36 +220,59 @@ func (s *Server) mayCreate(r *request, name string) bool {
 	return s.authorize(r, opCreate, resourceCluster, clusterResource) || s.authorize(r, opCreate, resourceTopic, name)
 }
 
-// autoCreate makes a topic because somebody asked for it. Another request may have made it meanwhile.
-func (s *Server) autoCreate(name string) {
-	s.creating.Lock()
-	defer s.creating.Unlock()
-	if _, ok := s.store.Topic(name); ok {
+// autoCreate makes topics because somebody asked for them, with one commit. Another request may have made some
+// meanwhile. More partitions than one CreateTopics may make are not made: Kafka asks its controller with one such
+// request.
+func (s *Server) autoCreate(names []string) {
+	if len(names) == 0 {
 		return
 	}
-	spec := storage.TopicSpec{Name: name, Partitions: int32(s.config.Int("num.partitions"))}
-	factor := int16(s.config.Int("default.replication.factor"))
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	var specs []storage.TopicSpec
+	partitions := int64(0)
+	for _, name := range names {
+		if _, ok := s.store.Topic(name); ok {
+			continue
+		}
+		spec, factor := s.autoCreated(name)
+		if err := s.checkReplicationFactor(factor); err != nil {
+			s.logger.Warn("topic was not created", "topic", name, "error", err)
+			continue
+		}
+		specs = append(specs, spec)
+		partitions += int64(spec.Partitions)
+	}
+	if partitions > maxNewPartitions {
+		s.logger.Warn("topics were not created", "topics", len(specs), "partitions", partitions, "most", maxNewPartitions)
+		return
+	}
+	_, errs := s.store.CreateTopics(specs)
+	for i, err := range errs {
+		if err != nil && !errors.Is(err, storage.ErrTopicExists) {
+			s.logger.Warn("topic was not created", "topic", specs[i].Name, "error", err)
+		}
+	}
+}
+
+// autoCreated returns what a topic is made with that somebody asked for, and its replication factor.
+// Kafka: AutoTopicCreationManager.creatableTopic.
+func (s *Server) autoCreated(name string) (spec storage.TopicSpec, factor int16) {
 	switch name {
 	case groups.OffsetsTopic:
-		spec.Partitions, spec.Configs = s.groups.TopicPartitions(), s.groups.TopicConfigs()
-		factor = int16(s.config.Int("offsets.topic.replication.factor"))
+		return storage.TopicSpec{Name: name, Partitions: s.groups.TopicPartitions(), Configs: s.groups.TopicConfigs()},
+			int16(s.config.Int("offsets.topic.replication.factor"))
 	case transactionsTopic:
 		// Kafka: TransactionStateManager.transactionStateTopicConfigs.
-		spec.Partitions = int32(s.config.Int("transaction.state.log.num.partitions"))
-		spec.Configs = map[string]string{
+		configs := map[string]string{
 			"cleanup.policy":   "compact",
 			"compression.type": "uncompressed",
 			"segment.bytes":    s.config.String("transaction.state.log.segment.bytes"),
 		}
-		factor = int16(s.config.Int("transaction.state.log.replication.factor"))
+		return storage.TopicSpec{Name: name, Partitions: int32(s.config.Int("transaction.state.log.num.partitions")), Configs: configs},
+			int16(s.config.Int("transaction.state.log.replication.factor"))
 	}
-	err := s.checkReplicationFactor(factor)
-	if err == nil {
-		_, err = s.store.CreateTopic(spec)
-	}
-	if err != nil && !errors.Is(err, storage.ErrTopicExists) {
-		s.logger.Warn("topic was not created", "topic", name, "error", err)
-	}
+	return storage.TopicSpec{Name: name, Partitions: int32(s.config.Int("num.partitions"))}, int16(s.config.Int("default.replication.factor"))
 }
 
 // transactionsTopic keeps the states of transactions.

@@ -1,12 +1,15 @@
 package wire
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/vfs"
 )
 
 // topicOf returns the only topic of an answer.
@@ -109,6 +112,37 @@ func TestMetadataCreatesOnlyWhenAllowed(t *testing.T) { // META-02
 				}
 			}
 		})
+	}
+}
+
+func TestMetadataCreatesItsTopicsTogether(t *testing.T) {
+	b := newBroker(t, map[string]string{"num.partitions": "5"})
+	var syncs atomic.Int32
+	count := func(o vfs.Op) error {
+		if o.Kind == vfs.OpSync {
+			syncs.Add(1)
+		}
+		return nil
+	}
+	b.onOp.Store(&count)
+	ask := func(prefix string, n int) {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprint(prefix, i)
+		}
+		req := metadataOf(13, names...)
+		req.AllowAutoTopicCreation = true
+		if resp := ask[*kmsg.MetadataResponse](b, req); len(resp.Topics) != n || resp.Topics[n-1].ErrorCode != 3 {
+			t.Errorf("%d topics: %d in the answer, the last %+v, want all with code 3", n, len(resp.Topics), resp.Topics[n-1])
+		}
+	}
+	ask("few-", 100)
+	if n := len(b.store.Topics()); n != 100 || syncs.Load() > 10 {
+		t.Errorf("%d topics were made with %d syncs, want 100 and a few", n, syncs.Load())
+	}
+	ask("many-", maxNewPartitions/5+1)
+	if n := len(b.store.Topics()); n != 100 {
+		t.Errorf("%d topics, want none of those that have too many partitions together", n-100)
 	}
 }
 

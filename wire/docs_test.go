@@ -188,6 +188,7 @@ func limitsPage() string {
 		{"bytes that a compressed batch unpacks to", topicDefault("max.decompressed.message.bytes"), "MESSAGE_TOO_LARGE"},
 		{"bytes of a fetch's answer", byDefault("fetch.max.bytes"), "less is answered, one batch at least"},
 		{"partitions made by one CreateTopics", number(fmt.Sprint(maxNewPartitions)), "POLICY_VIOLATION"},
+		{"partitions made by one Metadata", number(fmt.Sprint(maxNewPartitions)), "none of its topics is made"},
 		{"partitions in an answer to DescribeTopicPartitions", byDefault("max.request.partition.size.limit"), "the answer has a cursor for the rest"},
 		{"bytes of text with a committed offset", byDefault("offset.metadata.max.bytes"), "OFFSET_METADATA_TOO_LARGE"},
 		{"configs in an answer to DescribeConfigs", number(fmt.Sprint(maxDescribed)), "INVALID_REQUEST for the resources that are too many"},
