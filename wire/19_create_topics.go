@@ -121,7 +121,8 @@ func (s *Server) topicSpec(t *kmsg.CreateTopicsRequestTopic) (storage.TopicSpec,
 		spec.Partitions = int32(len(t.ReplicaAssignment))
 		return spec, s.checkAssignments(t)
 	}
-	if err := s.checkReplicationFactor(t.ReplicationFactor); err != nil {
+	// A count that cannot be is told before a factor that is only too high.
+	if err := validFactor(t.ReplicationFactor); err != nil {
 		return spec, err
 	}
 	spec.Partitions = t.NumPartitions
@@ -131,14 +132,25 @@ func (s *Server) topicSpec(t *kmsg.CreateTopicsRequestTopic) (storage.TopicSpec,
 	if spec.Partitions < 1 {
 		return spec, detail(kerr.InvalidPartitions, fmt.Sprintf("%d partitions, want at least 1, or -1 for the default", t.NumPartitions))
 	}
+	if err := s.checkReplicationFactor(t.ReplicationFactor); err != nil {
+		return spec, err
+	}
 	return spec, s.store.CheckTopic(spec)
+}
+
+// validFactor checks that a number can be a replication factor, -1 for the default.
+func validFactor(factor int16) error {
+	if factor == 0 || factor < -1 {
+		return detail(kerr.InvalidReplicationFactor, fmt.Sprintf("replication factor %d, want at least 1, or -1 for the default", factor))
+	}
+	return nil
 }
 
 // checkReplicationFactor checks a replication factor, -1 for the default. There is one broker to hold replicas, unless
 // gateway.replication.factor=clamp says that the wish is not meant.
 func (s *Server) checkReplicationFactor(factor int16) error {
-	if factor == 0 || factor < -1 {
-		return detail(kerr.InvalidReplicationFactor, fmt.Sprintf("replication factor %d, want at least 1, or -1 for the default", factor))
+	if err := validFactor(factor); err != nil {
+		return err
 	}
 	if factor == -1 {
 		factor = int16(s.config.Int("default.replication.factor"))

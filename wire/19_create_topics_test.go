@@ -117,6 +117,7 @@ func TestCreateTopicsRefusals(t *testing.T) { // ADM-02, ADM-05
 		{"negative replicas", newTopic("x", 1, -2), 38, "replication factor"},
 		{"nine replicas", newTopic("x", 1, 9), 38, "replication factor 9"},
 		{"replicas before partitions", newTopic("x", 0, 0), 38, ""},
+		{"no partitions before too many replicas", newTopic("x", 0, 9), 37, "partitions"},
 		{"unknown config", newTopic("x", 1, 1, "nope", "1"), 40, "nope"},
 		{"bad policy", newTopic("x", 1, 1, "cleanup.policy", "shred"), 40, "cleanup.policy"},
 		{"bad number", newTopic("x", 1, 1, "retention.ms", "x"), 40, "retention.ms"},
