@@ -48,7 +48,7 @@ func (l *load) rand(n uint64) *rand.Rand { return rand.New(rand.NewPCG(l.seed, n
 // excused reports whether an error is to be expected: the disk is off, or has faults of which it tells.
 func (l *load) excused(err error) bool {
 	return l.disk.off.Load() || l.faulty.Load() && slices.ContainsFunc([]error{
-		kerr.KafkaStorageError, kerr.CoordinatorNotAvailable,
+		kerr.KafkaStorageError, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
 		kerr.OutOfOrderSequenceNumber, // a batch before it failed
 	}, func(e error) bool { return e == err })
 }

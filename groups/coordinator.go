@@ -21,9 +21,13 @@ const OffsetsTopic = "__consumer_offsets"
 var (
 	// ErrLoading: the group's partition of __consumer_offsets is still being read.
 	ErrLoading = errors.New("group coordinator is loading")
-	// ErrNotAvailable: the group's partition of __consumer_offsets cannot be written or
-	// read now.
+	// ErrNotAvailable: __consumer_offsets cannot be made, or a commit was not durable in time.
 	ErrNotAvailable = errors.New("group coordinator is not available")
+	// ErrNotCoordinator: the group's partition of __consumer_offsets cannot be read or
+	// written, as when it is offline or the disk fails.
+	ErrNotCoordinator = errors.New("not the coordinator of the group")
+	// ErrCommitTooLarge: the commit does not fit into one batch of __consumer_offsets.
+	ErrCommitTooLarge = errors.New("commit too large")
 	// ErrMetadataTooLarge: the text committed with an offset is too long.
 	ErrMetadataTooLarge = errors.New("offset metadata too large")
 )
@@ -221,8 +225,9 @@ type Commit struct {
 // CommitOffsets stores what a consumer that is no member of its group commits.
 // The error of each commit is at its index in the result: ErrMetadataTooLarge, or
 // nil once it is durable. retention is the client's explicit retention, negative
-// for the broker's. An error that concerns them all is err: ErrLoading or
-// ErrNotAvailable; then nothing is stored, or after a timeout it may yet be.
+// for the broker's. An error that concerns them all is err: ErrLoading,
+// ErrNotAvailable, ErrNotCoordinator or ErrCommitTooLarge; then nothing is stored, or
+// after a timeout it may yet be.
 // It blocks until the commits are durable, the commit timeout, or the end of ctx.
 func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits []Commit, retention time.Duration) ([]error, error) {
 	if _, err := c.EnsureTopic(); err != nil && !errors.Is(err, storage.ErrTopicExists) {
@@ -273,7 +278,7 @@ type OffsetQuery struct {
 
 // FetchOffsets returns committed offsets in the order asked; all of the group's, by
 // topic and partition, when queries is nil. A group that is unknown has committed
-// nothing. Errors: ErrLoading, ErrNotAvailable. It does not wait for the disk.
+// nothing. Errors: ErrLoading, ErrNotCoordinator. It does not wait for the disk.
 func (c *Coordinator) FetchOffsets(groupID string, queries []OffsetQuery) ([]FetchedOffset, error) {
 	w := c.ownerOf(groupID)
 	if w == nil {

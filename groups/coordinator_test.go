@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kaen-log/gateway/storage"
@@ -88,30 +90,94 @@ func TestCommittedOffsetsSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestFetchWaitsForTheLoad(t *testing.T) {
+func TestCallsAreRefusedUntilTheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.NewMem(vfs.MemOptions{Crashable: true})
+		s, c := open(t, fsys)
+		commit(t, c, "g", topic(t, s, "orders"), 0, 1)
+
+		again, err := storage.Open("data", storage.Options{FS: fsys.KillClone(), Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		c = New(Options{Store: again, Now: now})
+		if _, err := c.FetchOffsets("g", nil); !errors.Is(err, ErrLoading) {
+			t.Errorf("fetch before the load: got %v, want ErrLoading", err)
+		}
+		if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders"}}, -1); !errors.Is(err, ErrLoading) {
+			t.Errorf("commit before the load: got %v, want ErrLoading", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		wantOffset(t, c, "g", "orders", 0, 1)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPartitionThatCannotBeReadHasNoCoordinator(t *testing.T) {
 	fsys := vfs.NewMem(vfs.MemOptions{Crashable: true})
 	s, c := open(t, fsys)
 	commit(t, c, "g", topic(t, s, "orders"), 0, 1)
+	broken := errors.New("no medium")
+	_, c = open(t, vfs.Inject(fsys.KillClone(), func(op vfs.Op) error {
+		if strings.Contains(op.Name, OffsetsTopic) && strings.HasSuffix(op.Name, ".log") {
+			return broken
+		}
+		return nil
+	}))
+	if _, err := c.FetchOffsets("g", nil); !errors.Is(err, ErrNotCoordinator) {
+		t.Errorf("fetch: got %v, want ErrNotCoordinator", err)
+	}
+	if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders"}}, -1); !errors.Is(err, ErrNotCoordinator) {
+		t.Errorf("commit: got %v, want ErrNotCoordinator", err)
+	}
+}
 
-	again, err := storage.Open("data", storage.Options{FS: fsys.KillClone(), Now: now})
-	if err != nil {
-		t.Fatal(err)
+// A commit that no batch can hold must not be answered as if it could be tried again.
+func TestCommitLargerThanABatchIsFinal(t *testing.T) {
+	s, c := open(t, vfs.NewMem(vfs.MemOptions{}))
+	orders := topic(t, s, "orders")
+	commits := make([]Commit, 300)
+	for i := range commits {
+		commits[i] = Commit{Topic: "orders", TopicID: orders.ID(), Partition: int32(i), Metadata: strings.Repeat("x", 4096)}
 	}
-	defer again.Close()
-	c = New(Options{Store: again, Now: now})
-	if _, err := c.FetchOffsets("g", nil); !errors.Is(err, ErrLoading) {
-		t.Errorf("fetch before the load: got %v, want ErrLoading", err)
+	if _, err := c.CommitOffsets(t.Context(), "g", commits, -1); !errors.Is(err, ErrCommitTooLarge) || errors.Is(err, ErrNotAvailable) {
+		t.Errorf("got %v, want ErrCommitTooLarge", err)
 	}
-	if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders"}}, -1); !errors.Is(err, ErrLoading) {
-		t.Errorf("commit before the load: got %v, want ErrLoading", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	wantOffset(t, c, "g", "orders", 0, -1)
+}
+
+func TestCommitThatIsNotDurableInTimeIsNotAvailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var held atomic.Bool
+		fsys := vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+			if op.Kind == vfs.OpSync && held.Load() {
+				<-gate
+			}
+			return nil
+		})
+		s, c := open(t, fsys)
+		orders := topic(t, s, "orders")
+		commit(t, c, "g", orders, 0, 1)
+		held.Store(true)
+		began := time.Now()
+		_, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, -1)
+		if d := time.Since(began); !errors.Is(err, ErrNotAvailable) || d != 5*time.Second {
+			t.Errorf("got %v after %v, want ErrNotAvailable after 5s", err, d)
+		}
+		wantOffset(t, c, "g", "orders", 0, 1)
+		held.Store(false)
+		close(gate)
+		synctest.Wait()
+		wantOffset(t, c, "g", "orders", 0, 2) // it was in time for the disk, after all
+	})
 }
 
 func TestOversizedMetadataFailsItsPartitionAlone(t *testing.T) {
@@ -158,8 +224,8 @@ func TestFailedCommitLeavesNoTrace(t *testing.T) {
 	orders := topic(t, s, "orders")
 	commit(t, c, "g", orders, 0, 1)
 	failing = true
-	if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, -1); !errors.Is(err, ErrNotAvailable) {
-		t.Fatalf("commit to a broken disk: got %v, want ErrNotAvailable", err)
+	if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, -1); !errors.Is(err, ErrNotCoordinator) {
+		t.Fatalf("commit to a broken disk: got %v, want ErrNotCoordinator", err)
 	}
 	wantOffset(t, c, "g", "orders", 0, 1)
 	failing = false

@@ -44,7 +44,7 @@ func (w *owner) ready() (*shard, error) {
 		w.settle()
 		return w.shard, nil
 	case w.loadErr != nil:
-		return nil, fmt.Errorf("partition %s-%d: %w: %w", OffsetsTopic, w.log.Index(), ErrNotAvailable, w.loadErr)
+		return nil, fmt.Errorf("partition %s-%d: %w: %w", OffsetsTopic, w.log.Index(), ErrNotCoordinator, w.loadErr)
 	}
 	return nil, ErrLoading
 }
@@ -87,12 +87,24 @@ func (w *owner) commit(ctx context.Context, changes []change) error {
 // wait waits until what was appended is durable and lets it take effect.
 func (w *owner) wait(ctx context.Context, appended storage.Appended) error {
 	if err := w.log.WaitDurable(ctx, appended); err != nil {
-		return fmt.Errorf("commit to %s-%d: %w: %w", OffsetsTopic, w.log.Index(), ErrNotAvailable, err)
+		return w.failed(err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.settle()
 	return nil
+}
+
+// failed says what the log's error means for those who commit. Kafka: CoordinatorOperationExceptionHelper.
+func (w *owner) failed(err error) error {
+	kind := ErrNotCoordinator
+	switch {
+	case errors.Is(err, storage.ErrBatchTooLarge), errors.Is(err, storage.ErrSegmentTooSmall):
+		kind = ErrCommitTooLarge
+	case errors.Is(err, storage.ErrLogDeleted), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		kind = ErrNotAvailable
+	}
+	return fmt.Errorf("commit to %s-%d: %w: %w", OffsetsTopic, w.log.Index(), kind, err)
 }
 
 // append writes changes as one batch and stages it.
@@ -117,7 +129,7 @@ func (w *owner) append(changes []change) (storage.Appended, error) {
 	}
 	appended, err := w.log.Append(batch.Bytes(), storage.AppendOptions{Origin: storage.OriginCoordinator})
 	if err != nil {
-		return appended, fmt.Errorf("commit to %s-%d: %w: %w", OffsetsTopic, w.log.Index(), ErrNotAvailable, err)
+		return appended, w.failed(err)
 	}
 	for i := range changes {
 		changes[i].recordOffset = appended.BaseOffset + int64(i)

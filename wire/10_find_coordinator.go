@@ -62,8 +62,8 @@ func (s *Server) checkCoordinator(r *request, version int16, kind int8, key stri
 			return groups.ErrNotAvailable
 		}
 		// A coordinator that is loading is named all the same; its own answers say so.
-		if _, err := s.groups.FetchOffsets(key, []groups.OffsetQuery{}); errors.Is(err, groups.ErrNotAvailable) {
-			return err
+		if _, err := s.groups.FetchOffsets(key, []groups.OffsetQuery{}); errors.Is(err, groups.ErrNotCoordinator) {
+			return groups.ErrNotAvailable // the partition has no leader
 		}
 		return nil
 	case coordinatorOfTransaction:

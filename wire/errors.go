@@ -21,6 +21,8 @@ var codes = []struct {
 	// What groups says wraps what storage said.
 	{groups.ErrLoading, kerr.CoordinatorLoadInProgress},
 	{groups.ErrNotAvailable, kerr.CoordinatorNotAvailable},
+	{groups.ErrNotCoordinator, kerr.NotCoordinator},
+	{groups.ErrCommitTooLarge, kerr.UnknownServerError},
 	{groups.ErrMetadataTooLarge, kerr.OffsetMetadataTooLarge},
 
 	{storage.ErrTopicExists, kerr.TopicAlreadyExists},

@@ -37,6 +37,8 @@ func TestErrorCodes(t *testing.T) {
 		{record.ErrUnknownCodec, -1},
 		{groups.ErrLoading, 14},
 		{fmt.Errorf("make the topic: %w: %w", groups.ErrNotAvailable, storage.ErrStorage), 15},
+		{fmt.Errorf("commit: %w: %w", groups.ErrNotCoordinator, storage.ErrStorage), 16},
+		{fmt.Errorf("commit: %w: %w", groups.ErrCommitTooLarge, storage.ErrBatchTooLarge), -1},
 		{context.DeadlineExceeded, 7},
 	}
 	for _, test := range tests {
