@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,6 +22,10 @@ import (
 //
 // Kafka: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager.commitOffset.
 
+// maxRetentionMs is the longest retention that a time.Duration holds, 292 years. Clients ask for more to say "for ever".
+const maxRetentionMs = math.MaxInt64 / int64(time.Millisecond)
+
+// offsetCommit answers an OffsetCommit request.
 func (s *Server) offsetCommit(r *request, req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitResponse, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 	if !s.authorize(r, opRead, resourceGroup, req.Group) {
@@ -42,7 +47,7 @@ func (s *Server) offsetCommit(r *request, req *kmsg.OffsetCommitRequest) (*kmsg.
 	if code == 0 {
 		retention := time.Duration(-1)
 		if req.RetentionTimeMillis >= 0 && r.version <= 4 {
-			retention = time.Duration(req.RetentionTimeMillis) * time.Millisecond
+			retention = time.Duration(min(req.RetentionTimeMillis, maxRetentionMs)) * time.Millisecond
 		}
 		errs, err := s.groups.CommitOffsets(r.ctx, req.Group, commits, retention)
 		if err == nil {

@@ -18,6 +18,7 @@ import (
 //
 // Kafka: KafkaApis.handleOffsetFetchRequest, OffsetMetadataManager.fetchOffsets.
 
+// offsetFetch answers an OffsetFetch request.
 func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	if r.version >= 8 {
