@@ -117,6 +117,9 @@ func clientRun(ctx context.Context, seed uint64) error {
 		if n < crashes {
 			d.choose(r, n > 0)
 			d.at = 20 + d.at/2
+			if n == 0 {
+				d.at += 100 // the topic is made before that
+			}
 		} else {
 			d.end = stopped
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	crashSeeds = flag.Int("crash.seeds", 120, "how many seeds TestCrashLosesNothing tries")
+	crashSeeds = flag.Int("crash.seeds", 200, "how many seeds TestCrashLosesNothing tries; the other crash tests try a share of that")
 	crashSeed  = flag.Uint64("crash.seed", 0, "the first seed; with -crash.seeds 1 the only one")
 )
 
