@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -187,7 +188,8 @@ func makeClientTopic(l *life) error {
 	return nil
 }
 
-// produceAll produces records in bursts, each burst in several batches, and returns when all are acknowledged.
+// produceAll produces records in bursts, each burst in several batches, and returns when all are acknowledged or, if the
+// client cannot know, given up.
 func produceAll(ctx context.Context, c *kgo.Client, seed uint64, tell func(told)) error {
 	r := rand.New(rand.NewPCG(seed, 4))
 	var (
@@ -202,6 +204,9 @@ func produceAll(ctx context.Context, c *kgo.Client, seed uint64, tell func(told)
 			defer burst.Done()
 			mu.Lock()
 			defer mu.Unlock()
+			if _, gone := errors.AsType[*kgo.ErrFirstReadEOF](err); gone {
+				return // the server went as the client came; franz-go gives its records up then
+			}
 			if err != nil {
 				failed = fmt.Errorf("record %.6s: %w", rec.Value, err)
 				return
@@ -252,12 +257,14 @@ func consumeAll(ctx context.Context, c *kgo.Client, acked []told) error {
 	total := 0
 	for p, values := range seen {
 		total += len(values)
-		if !slices.IsSorted(values) {
-			return fmt.Errorf("partition %d is out of order, or has records twice: %.6s", p, values)
+		for i := range values[:max(len(values), 1)-1] {
+			if values[i] >= values[i+1] {
+				return fmt.Errorf("partition %d: record %.6s at offset %d comes before %.6s", p, values[i], i, values[i+1])
+			}
 		}
 	}
-	if total != len(acked) || total != clientRecords {
-		return fmt.Errorf("partitions hold %d records, %d were acknowledged, want %d", total, len(acked), clientRecords)
+	if total < len(acked) || total > clientRecords {
+		return fmt.Errorf("partitions hold %d records, %d were acknowledged of %d", total, len(acked), clientRecords)
 	}
 	return nil
 }
