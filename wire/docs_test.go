@@ -179,6 +179,7 @@ func limitsPage() string {
 		{"connections from one address", byDefault("max.connections.per.ip"), "the connection is closed; `max.connections.per.ip.overrides` makes exceptions"},
 		{"milliseconds that a connection may be silent", byDefault("connections.max.idle.ms"), "it is closed; one with a request under way is not silent"},
 		{"incremental fetch sessions", byDefault("max.incremental.fetch.session.cache.slots"), "the fetch is answered without a session"},
+		{"partitions in all incremental fetch sessions", number(fmt.Sprint(maxSessionPartitions)), "the fetch is answered without a session; a session that grows beyond it is dropped"},
 	} {
 		fmt.Fprintf(&w, "| %s | %s | %s |\n", row[0], row[1], row[2])
 	}

@@ -14,6 +14,10 @@ import (
 // must be before a larger one may. Kafka: KafkaBroker.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.
 const fetchSessionEvictAfter = 120 * time.Second
 
+// maxSessionPartitions is how many partitions all sessions may have together, which is about 200 MB. A request names
+// as many as fit into its frame, whether they exist or not.
+const maxSessionPartitions = 1 << 20
+
 // Session epochs with a meaning of their own. Kafka: FetchMetadata.
 const (
 	fetchEpochInitial = 0  // full fetch, asks for a new session
@@ -28,9 +32,11 @@ const (
 // same session; finish finds that out by the epoch.
 //
 // Kafka: FetchManager.newContext, FetchSession, FetchSessionCacheShard. Differs from Kafka: one cache instead of
-// eight shards, so the slots are one number for all.
+// eight shards, so the slots are one number for all; and the partitions of all sessions are bounded: beyond that no
+// session is made, as when there is no slot, and one that grows is dropped, so that its client begins anew.
 type fetchSessions struct {
 	slots    int          // sessions at most; max.incremental.fetch.session.cache.slots
+	room     int64        // partitions at most, in all sessions
 	randomID func() int32 // a positive number; asked again while the id is taken
 	byID     map[int32]*fetchSession
 
@@ -98,6 +104,7 @@ type fetchContext struct {
 func newFetchSessions(slots int) *fetchSessions {
 	return &fetchSessions{
 		slots:    slots,
+		room:     maxSessionPartitions,
 		randomID: func() int32 { return 1 + rand.Int32N(math.MaxInt32) },
 		byID:     make(map[int32]*fetchSession),
 	}
@@ -141,6 +148,10 @@ func (c *fetchSessions) begin(now time.Time, id, epoch int32, byTopic bool, aske
 		return fetchContext{}, asked
 	}
 	c.touch(s, now)
+	if c.partitions > c.room && len(asked) > 0 {
+		c.remove(s)
+		return fetchContext{code: kerr.FetchSessionIDNotFound.Code}, nil
+	}
 	s.epoch = nextFetchEpoch(s.epoch)
 	all := asked[:0]
 	for p := s.first; p != nil; p = p.after {
@@ -199,8 +210,10 @@ func (s *sessionPartition) mustSend(p *fetchPartition) bool {
 
 // create makes a session of the partitions of a full fetch and returns its id; 0 when there is no room.
 func (c *fetchSessions) create(now time.Time, byTopic bool, read []fetchPartition) int32 {
-	if len(c.byID) >= c.slots && !c.evict(now, len(read)) {
-		return 0
+	for len(c.byID) >= c.slots || c.partitions+int64(len(read)) > c.room {
+		if !c.evict(now, len(read)) {
+			return 0
+		}
 	}
 	s := &fetchSession{
 		epoch: nextFetchEpoch(fetchEpochInitial), byTopic: byTopic, created: now,

@@ -14,7 +14,7 @@ import (
 
 // sessionScript runs the scripts in testdata/fetch_session against the session cache. Commands:
 //
-//	cache slots=N             an empty cache
+//	cache slots=N [room=N]    an empty cache
 //	set P hw=N start=N bytes=N error=N    what reads of partition P find from now on
 //	fetch id=N epoch=N [by-topic]         a whole fetch; lines name partitions, "forget P" drops one
 //	begin NAME id=N epoch=N [by-topic]    the first half of one
@@ -62,6 +62,7 @@ func (s *sessionScript) run(t *testing.T, d *datadriven.TestData) string {
 		var slots int
 		d.ScanArgs(t, "slots", &slots)
 		s.reset(slots)
+		d.MaybeScanArgs(t, "room", &s.cache.room)
 	case "set":
 		p := s.found[d.CmdArgs[0].Key]
 		d.MaybeScanArgs(t, "hw", &p.hw)
