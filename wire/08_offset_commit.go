@@ -11,7 +11,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// OffsetCommit (key 8), versions 2 to 10.
+// OffsetCommit, key 8, versions 2 to 10.
 //
 // v2 to v4 carry a retention for the whole request. v5 removed it. v6 added the
 // leader epoch. v7 added the instance id. v8 is flexible. v9 allows member epochs

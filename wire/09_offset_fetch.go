@@ -8,7 +8,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// OffsetFetch (key 9), versions 1 to 10.
+// OffsetFetch, key 9, versions 1 to 10.
 //
 // v2 added the top-level error and null topics for all. v5 added the leader epoch.
 // v6 is flexible. v7 added require_stable. v8 asks for several groups. v9 added

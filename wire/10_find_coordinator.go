@@ -9,7 +9,7 @@ import (
 	"github.com/kaen-log/gateway/groups"
 )
 
-// FindCoordinator, version 0 to 6.
+// FindCoordinator, key 10, versions 0 to 6.
 //
 //	1  key type, throttle time, error message
 //	3  flexible

@@ -5,7 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ApiVersions, version 0 to 5.
+// ApiVersions, key 18, versions 0 to 5.
 //
 //	1  throttle time
 //	3  flexible, but for the response header; the client's software; features

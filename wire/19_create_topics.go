@@ -11,7 +11,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// CreateTopics, version 2 to 7.
+// CreateTopics, key 19, versions 2 to 7.
 //
 //	4  counts of -1 for the broker's defaults
 //	5  flexible; what was made, with all its configs

@@ -7,7 +7,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// DeleteTopics, version 1 to 6.
+// DeleteTopics, key 20, versions 1 to 6.
 //
 //	3  TOPIC_DELETION_DISABLED
 //	4  flexible

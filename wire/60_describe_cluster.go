@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// DescribeCluster, version 0 to 2.
+// DescribeCluster, key 60, versions 0 to 2.
 //
 //	1  which kind of endpoint the client means
 //	2  fenced brokers; there are none

@@ -9,7 +9,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// DescribeTopicPartitions, version 0: what Metadata says of topics, page by page.
+// DescribeTopicPartitions, key 75, version 0: what Metadata says of topics, page by page.
 //
 // Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse.
 func (s *Server) describeTopicPartitions(r *request, req *kmsg.DescribeTopicPartitionsRequest) (*kmsg.DescribeTopicPartitionsResponse, error) {
