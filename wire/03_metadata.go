@@ -11,7 +11,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// Metadata, version 0 to 13.
+// Metadata, key 3, versions 0 to 13.
 //
 //	1   null topics mean all, empty ones none; controller, rack, internal
 //	2   cluster id
@@ -227,8 +227,6 @@ func (s *Server) autoCreate(names []string) {
 	if len(names) == 0 {
 		return
 	}
-	s.creating.Lock()
-	defer s.creating.Unlock()
 	var specs []storage.TopicSpec
 	partitions := int64(0)
 	for _, name := range names {

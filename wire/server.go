@@ -69,7 +69,6 @@ type Server struct {
 	killed   context.Context
 	kill     context.CancelFunc
 
-	creating sync.Mutex // held while Metadata makes topics, so that one name is made once
 	altering sync.Mutex // held while configs change, over the write to the metadata log, so that no change is lost
 
 	starting sync.Mutex // orders Run's first step and Shutdown's
