@@ -392,7 +392,7 @@ func (s *Server) tryAnswerBuffer(n int) *buffer {
 	if !s.answers.tryAcquire(int64(n)) {
 		return nil
 	}
-	b := newBuffer(n)
+	b := s.buffers.get(n)
 	b.budget, b.charged = &s.answers, int64(n)
 	return b
 }

@@ -255,7 +255,7 @@ func (c *conn) nextFrame() (*buffer, error) {
 	if err := s.requests.acquire(c.ctx, int64(n)); err != nil {
 		return nil, errStopping
 	}
-	frame := newBuffer(n)
+	frame := s.buffers.get(n)
 	frame.budget, frame.charged = &s.requests, int64(n)
 	c.holds.Add(int64(n))
 	c.start += lengthSize

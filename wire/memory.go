@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,78 +121,4 @@ func (b *budget) grant() {
 		b.line = b.line[1:]
 		b.waiting.Add(-1)
 	}
-}
-
-// buffer is a pooled byte slice. B may be resliced and appended to; when an append outgrows it, what lies in the pool
-// is simply lost to it.
-type buffer struct {
-	B []byte
-
-	class   int     // size class of the pooled slice; -1 when it is too large to be pooled
-	pooled  []byte  // the slice that goes back to the pool
-	budget  *budget // nil when nothing was charged
-	charged int64
-}
-
-// Size classes are four per doubling, 512 bytes to 64 MiB, so that a buffer is at most a quarter larger than asked for.
-const (
-	smallestBuffer = 512
-	bufferClasses  = 4*17 + 1
-)
-
-// classSize returns the size in bytes of a class.
-func classSize(class int) int {
-	return smallestBuffer / 4 * (4 + class%4) << (class / 4)
-}
-
-// classOf returns the smallest class that holds n bytes, which may be bufferClasses or more.
-func classOf(n int) int {
-	if n <= smallestBuffer {
-		return 0
-	}
-	// The doubling that n lies in, and how many quarters of it n reaches into, rounded up.
-	doubling := bits.Len(uint(n-1)) - bits.Len(smallestBuffer)
-	base := smallestBuffer << doubling
-	return doubling*4 + (n-base+base/4-1)/(base/4)
-}
-
-// buffers pools by class. Buffers hold no channel, so that sharing them among synctest bubbles is harmless.
-var buffers [bufferClasses]sync.Pool
-
-// newBuffer returns a buffer with len(B) = 0 and room for n bytes. It is not charged to a budget.
-func newBuffer(n int) *buffer {
-	class := classOf(n)
-	if class >= bufferClasses {
-		return &buffer{B: make([]byte, 0, n), class: -1}
-	}
-	b, _ := buffers[class].Get().(*buffer)
-	if b == nil {
-		b = &buffer{class: class, pooled: make([]byte, 0, classSize(class))}
-	}
-	b.B = b.pooled
-	return b
-}
-
-// release gives the buffer back to its pool and its charge back to the budget. B must not be used afterwards.
-func (b *buffer) release() {
-	if b.budget != nil {
-		b.budget.release(b.charged)
-		b.budget, b.charged = nil, 0
-	}
-	b.B = nil
-	if b.class >= 0 {
-		buffers[b.class].Put(b)
-	}
-}
-
-// answerBuffer returns a buffer with room for n bytes of an answer, charged to the memory for answers in flight. It
-// waits for room until ctx ends. An *encoded that names the buffer releases it when it is written; until then the
-// caller must.
-func (s *Server) answerBuffer(ctx context.Context, n int) (*buffer, error) {
-	if err := s.answers.acquire(ctx, int64(n)); err != nil {
-		return nil, err
-	}
-	b := newBuffer(n)
-	b.budget, b.charged = &s.answers, int64(n)
-	return b, nil
 }

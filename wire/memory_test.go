@@ -10,43 +10,6 @@ import (
 	"time"
 )
 
-func TestBufferClasses(t *testing.T) {
-	last := 0
-	for class := range bufferClasses {
-		size := classSize(class)
-		if size <= last {
-			t.Errorf("class %d is %d bytes, the one before %d", class, size, last)
-		}
-		if got := classOf(size); got != class {
-			t.Errorf("%d bytes are of class %d, want %d", size, got, class)
-		}
-		if got := classOf(last + 1); got != class {
-			t.Errorf("%d bytes are of class %d, want %d", last+1, got, class)
-		}
-		last = size
-	}
-	for _, n := range []int{0, 1, 511, 513, 4096, 1 << 20, 1<<20 + 1, last, last + 1, 100 << 20} {
-		b := newBuffer(n)
-		if len(b.B) != 0 || cap(b.B) < n || n > smallestBuffer && cap(b.B) > n+n/4 {
-			t.Errorf("a buffer for %d bytes has length %d and capacity %d", n, len(b.B), cap(b.B))
-		}
-		b.release()
-	}
-}
-
-func TestBufferOutgrown(t *testing.T) {
-	b := newBuffer(512)
-	kept := &b.B[:1][0]
-	b.B = append(b.B, make([]byte, 100_000)...)
-	b.release()
-	b = newBuffer(512)
-	if cap(b.B) != 512 {
-		t.Errorf("a buffer of the smallest class has capacity %d after one was outgrown, want 512", cap(b.B))
-	}
-	_ = kept
-	b.release()
-}
-
 func TestBudgetIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget{limit: 100}

@@ -57,8 +57,9 @@ type Server struct {
 	// self and nobody are the replica lists of this broker alone and of none. Shared, never written.
 	self, nobody []int32
 
-	requests budget     // memory of frames in flight
-	answers  budget     // memory of answers in flight
+	requests budget // memory of frames in flight
+	answers  budget // memory of answers in flight
+	buffers  bufferStock
 	decoding sync.Mutex // held while a large request that is no Produce is decoded
 	fetches  fetchCache // incremental fetch sessions
 
