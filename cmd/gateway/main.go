@@ -1,5 +1,5 @@
 // Command gateway is a Kafka-compatible server in one binary, and the tools that
-// go with it: produce, consume, dump, demo. One file per subcommand.
+// go with it: produce, consume, dump, demo, compare. One file per subcommand.
 package main
 
 import (
@@ -49,7 +49,11 @@ func main() {
 func run(ctx context.Context, args []string) int {
 	root := newRootCommand()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	return exitCodeOf(root.ExecuteContext(ctx))
+}
+
+// exitCodeOf turns what a command returned into the exit code, and says why.
+func exitCodeOf(err error) int {
 	if err == nil {
 		return exitDone
 	}
@@ -79,6 +83,7 @@ func newRootCommand() *cobra.Command {
 		newConsumeCommand(),
 		newDemoCommand(),
 		newDumpCommand(),
+		newCompareCommand(),
 	)
 	return root
 }

@@ -1,0 +1,105 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Broker is one side of a comparison.
+type Broker struct {
+	Addr    string          `json:"address"`
+	Product string          `json:"product"` // gateway, or other
+	APIs    map[int16]Range `json:"-"`       // what it says it serves
+}
+
+// callTimeout bounds the calls that a run makes for itself.
+const callTimeout = 15 * time.Second
+
+// Reach connects to a broker and asks what it serves.
+func Reach(ctx context.Context, addr string) (*Broker, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	b := &Broker{Addr: addr, Product: "other", APIs: map[int16]Range{}}
+	api, _ := APIByKey(apiVersionsKey)
+	root, err := c.call(ctx, api, 3, map[string]any{"clientSoftwareName": "gateway-compare", "clientSoftwareVersion": "1"})
+	if err != nil {
+		return nil, fmt.Errorf("%s: ApiVersions: %w", addr, err)
+	}
+	for _, k := range root.Child("apiKeys").Children {
+		b.APIs[int16(k.int("apiKey"))] = Range{int16(k.int("minVersion")), int16(k.int("maxVersion"))}
+	}
+	// Only the gateway has configs that begin with its name.
+	if configs, ok := APINamed("DescribeConfigs"); ok && b.APIs[configs.Key].Has(1) {
+		b.Product = productOf(ctx, c, configs)
+	}
+	return b, nil
+}
+
+// productOf looks for gateway.durability among the configs of the broker.
+func productOf(ctx context.Context, c *conn, configs *API) string {
+	id, err := c.nodeID(ctx)
+	if err != nil {
+		return "other"
+	}
+	root, err := c.call(ctx, configs, 1, map[string]any{"resources": []any{map[string]any{
+		"resourceType": 4, "resourceName": strconv.FormatInt(id, 10), "configurationKeys": []any{"gateway.durability"}}}})
+	if err != nil {
+		return "other"
+	}
+	for _, r := range root.Child("results").Children {
+		if len(r.Child("configs").Children) > 0 {
+			return "gateway"
+		}
+	}
+	return "other"
+}
+
+// nodeID asks for the id of the controller, which on one node is its own.
+func (c *conn) nodeID(ctx context.Context) (int64, error) {
+	api, _ := APINamed("Metadata")
+	root, err := c.call(ctx, api, 4, map[string]any{"topics": []any{}})
+	if err != nil {
+		return 0, err
+	}
+	return root.int("controllerId"), nil
+}
+
+// call sends a request and returns the decoded answer; for what a run does for itself.
+func (c *conn) call(ctx context.Context, api *API, version int16, values map[string]any) (*Node, error) {
+	body, err := encodeBody(api.Request, values, version, api.Flexible.Has(version))
+	if err != nil {
+		return nil, err
+	}
+	q, err := c.send(api, version, body)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.receiveAnswer(ctx, q, callTimeout)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.root == nil:
+		return nil, errors.New(a.outcome)
+	case a.fault != "":
+		return nil, errors.New(a.fault)
+	}
+	return a.root, nil
+}
+
+// int is the whole number in a field of a struct; 0 when there is none.
+func (n *Node) int(name string) int64 {
+	if c := n.Child(name); c != nil {
+		v, _ := c.Value.(int64)
+		return v
+	}
+	return 0
+}
+

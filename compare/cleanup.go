@@ -1,0 +1,101 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// cleanUp does the scenario's last steps and removes the topics and groups whose names begin with the case's prefix,
+// which only the case can have made. It has time of its own, so that it runs also when ctx has ended.
+func (r *runner) cleanUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	for i, st := range r.c.Scenario.Finally {
+		n := len(r.out.Answers)
+		if err := r.request(ctx, i+1, st, false); err != nil {
+			r.log("clean-up step %d: %v", i+1, err)
+		}
+		r.out.Answers = r.out.Answers[:n]
+	}
+	if err := r.removeTopics(ctx); err != nil {
+		r.log("topics: %v", err)
+	}
+	if err := r.removeGroups(ctx); err != nil {
+		r.log("groups: %v", err)
+	}
+	for name := range r.conns {
+		_ = r.conns[name].Close()
+	}
+}
+
+func (r *runner) log(format string, args ...any) {
+	if r.o.Log != nil {
+		r.o.Log(fmt.Sprintf("%s: %s: cleaning up: ", r.broker.Addr, r.c) + fmt.Sprintf(format, args...))
+	}
+}
+
+// own connects anew: a scenario may have spoilt its connections.
+func (r *runner) own(ctx context.Context) (*conn, error) { return dial(ctx, r.broker.Addr) }
+
+func (r *runner) removeTopics(ctx context.Context) error {
+	c, err := r.own(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	metadata, _ := APINamed("Metadata")
+	root, err := c.call(ctx, metadata, 4, map[string]any{"topics": nil})
+	if err != nil {
+		return err
+	}
+	var names []any
+	for _, t := range root.Child("topics").Children {
+		if name, _ := t.Child("name").Value.(string); strings.HasPrefix(name, r.prefix) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	remove, _ := APINamed("DeleteTopics")
+	root, err = c.call(ctx, remove, 1, map[string]any{"topicNames": names, "timeoutMs": 10000})
+	if err != nil {
+		return err
+	}
+	for _, t := range root.Child("responses").Children {
+		if code := t.int("errorCode"); code != 0 && code != 3 {
+			return fmt.Errorf("delete %v: %s", t.Child("name").Value, errorName(code))
+		}
+	}
+	return nil
+}
+
+// removeGroups deletes the case's groups where the broker serves that.
+func (r *runner) removeGroups(ctx context.Context) error {
+	list, _ := APINamed("ListGroups")
+	remove, _ := APINamed("DeleteGroups")
+	if r.broker.APIs[list.Key].Empty() || r.broker.APIs[remove.Key].Empty() || r.broker.APIs[remove.Key] == (Range{}) {
+		return nil
+	}
+	c, err := r.own(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	root, err := c.call(ctx, list, 0, map[string]any{})
+	if err != nil {
+		return err
+	}
+	var names []any
+	for _, g := range root.Child("groups").Children {
+		if name, _ := g.Child("groupId").Value.(string); strings.HasPrefix(name, r.prefix) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err = c.call(ctx, remove, 0, map[string]any{"groupsNames": names})
+	return err
+}

@@ -1,0 +1,131 @@
+package compare
+
+import (
+	"context"
+	"strings"
+	"sync"
+)
+
+// TopicsWithPrefix lists the topics of a broker that begin so.
+func TopicsWithPrefix(ctx context.Context, addr, prefix string) ([]string, error) {
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	api, _ := APINamed("Metadata")
+	root, err := c.call(ctx, api, 4, map[string]any{"topics": nil})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, t := range root.Child("topics").Children {
+		if name, _ := t.Child("name").Value.(string); strings.HasPrefix(name, prefix) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// StepKey names a step of a case.
+type StepKey struct {
+	Case string
+	Step int
+}
+
+// RunFlipped runs with one field of each answer of side b changed: the round-th of its fields that are compared as
+// they are, from the end. It returns which field that was.
+func RunFlipped(ctx context.Context, scenarios []*Scenario, o Options, round int) (*Report, map[StepKey]string, error) {
+	var mu sync.Mutex
+	flipped := map[StepKey]string{}
+	o.mutate = func(side int, c Case, step int, root *Node) {
+		st := c.Scenario.Steps[step-1]
+		if side != 1 || st.Quiet || len(st.Until) > 0 {
+			return
+		}
+		var leaves []*Node
+		var paths []string
+		collect(root, "", func(p string, n *Node) {
+			for _, i := range st.Ignore {
+				if matchPath(i.Path, generalise(p)) || strings.HasPrefix(p, strings.TrimSuffix(i.Path, "[*]")) {
+					return
+				}
+			}
+			for _, captured := range st.Capture {
+				if captured == p {
+					return
+				}
+			}
+			leaves, paths = append(leaves, n), append(paths, p)
+		})
+		if len(leaves) == 0 {
+			return
+		}
+		i := max(0, len(leaves)-1-round*len(leaves)/3)
+		flip(leaves[i])
+		mu.Lock()
+		defer mu.Unlock()
+		flipped[StepKey{c.String(), step}] = paths[i]
+	}
+	r, err := Run(ctx, scenarios, o)
+	return r, flipped, err
+}
+
+// generalise puts * for every index of a path.
+func generalise(p string) string {
+	var b strings.Builder
+	for part := range strings.SplitAfterSeq(p, "[") {
+		if _, rest, ok := strings.Cut(part, "]"); ok {
+			part = "*]" + rest
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// collect visits the leaves that are compared as they are.
+func collect(n *Node, at string, visit func(string, *Node)) {
+	for i, c := range n.Children {
+		p := join(at, c.Name)
+		if n.Kind == Array {
+			p = at + "[" + string(rune('0'+i%10)) + "]"
+		}
+		if c.Kind != Leaf {
+			collect(c, p, visit)
+			continue
+		}
+		name := strings.ToLower(c.Name)
+		if bound[name] != "" || isText(name) {
+			continue
+		}
+		if _, isID := c.Value.(UUID); isID {
+			continue
+		}
+		skip := false
+		for _, list := range [][]string{clocks, sizes, nameFields, keys} {
+			for _, other := range list {
+				skip = skip || other == name
+			}
+		}
+		if !skip {
+			visit(p, c)
+		}
+	}
+}
+
+func flip(n *Node) {
+	switch v := n.Value.(type) {
+	case int64:
+		n.Value = v + 1
+	case bool:
+		n.Value = !v
+	case string:
+		n.Value = v + "!"
+	case []byte:
+		n.Value = append([]byte{1}, v...)
+	case float64:
+		n.Value = v + 1
+	case nil:
+		n.Value = int64(1)
+	}
+}

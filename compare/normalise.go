@@ -1,0 +1,358 @@
+package compare
+
+import (
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// FieldValue is one field of an answer, as it is compared.
+type FieldValue struct {
+	Path  string `json:"path"`            // topics[~topic].partitions[0].errorCode
+	Value string `json:"value"`           // after normalising
+	Raw   string `json:"raw,omitempty"`   // as it came, when that is something else
+	Rule  string `json:"rule,omitempty"`  // the normaliser that made Value
+	Start int    `json:"start,omitempty"` // its bytes in the frame
+	End   int    `json:"end,omitempty"`
+}
+
+// Normaliser is a rule by which values that must differ between two brokers are made comparable.
+type Normaliser struct{ Name, Does string }
+
+// Normalisers lists the rules, for the report.
+var Normalisers = []Normaliser{
+	{"id", "topic, producer, member, cluster, node and session ids, hosts, ports, log directories and leader epochs get a name at first sight within a case, by which they are compared from then on; null, zero and negative values stay"},
+	{"prefix", "the prefix of names that a run makes up is written ~"},
+	{"clock", "a timestamp that the broker took from its clock during the run is <clock>; one that the scenario sent stays"},
+	{"text", "error messages and documentation are compared as null, empty or <text>; with --strict word for word"},
+	{"size", "sizes of disks, and epochs of the metadata log, are <size> when they are not negative"},
+	{"order", "arrays of structs are sorted by their keys, but for records, headers and synonyms and where the step says that order counts"},
+	{"others", "topics, groups and config resources that the run did not make and did not ask for are left out"},
+	{"ignored", "fields that the step names, with its reason"},
+}
+
+// bound are the fields that get a name at first sight: field to kind.
+var bound = map[string]string{
+	"topicid": "topic id", "producerid": "producer id", "memberid": "member id", "clusterid": "cluster id",
+	"nodeid": "node", "brokerid": "node", "leaderid": "node", "controllerid": "node", "replicanodes": "node",
+	"isrnodes": "node", "offlinereplicas": "node", "eligibleleaderreplicas": "node", "lastknownelr": "node",
+	"sessionid": "session id", "host": "host", "port": "port", "logdir": "log directory",
+	"leaderepoch": "leader epoch", "partitionleaderepoch": "leader epoch", "currentleaderepoch": "leader epoch",
+	"incarnationid": "uuid", "directoryid": "uuid",
+}
+
+// clocks are the fields that hold times.
+var clocks = []string{"logappendtimems", "timestamp", "basetimestamp", "maxtimestamp", "timestampdelta"}
+
+// sizes are the fields whose values say nothing about behaviour.
+var sizes = []string{"totalbytes", "usablebytes", "finalizedfeaturesepoch"}
+
+// keys are the fields that tell the elements of an array apart, in the order in which they make up its label.
+var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "resourcename", "partitionindex", "partition", "groupid", "key", "keytype", "coordinatorkey", "nodeid", "brokerid", "apikey", "logdir", "transactionalid", "user", "mechanism", "feature"}
+
+// inOrder are the arrays whose order always counts.
+var inOrder = []string{"records", "headers", "synonyms"}
+
+// nameFields are the fields by which elements of others are told.
+var nameFields = []string{"name", "topicname", "topic", "resourcename", "groupid"}
+
+// listings are the answers that may name what the run did not make.
+var listings = []string{"Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "ListGroups", "ListConfigResources", "ListTransactions"}
+
+// normaliser makes the answers of one side of one case comparable.
+type normaliser struct {
+	prefix string
+	strict bool
+	// notBefore and notAfter bound the broker's clock during the run.
+	notBefore, notAfter int64
+	names               map[string]map[string]string // kind, then value, to name
+	known               map[UUID]string              // topic ids of the topics that the case made
+}
+
+func newNormaliser(prefix string, strict bool) *normaliser {
+	return &normaliser{prefix: prefix, strict: strict, names: map[string]map[string]string{}, known: map[UUID]string{}}
+}
+
+// bind returns the name of a value of a kind, a new one at first sight.
+func (n *normaliser) bind(kind, value string) string {
+	if n.names[kind] == nil {
+		n.names[kind] = map[string]string{}
+	}
+	name, ok := n.names[kind][value]
+	if !ok {
+		name = fmt.Sprintf("<%s %d>", kind, len(n.names[kind])+1)
+		n.names[kind][value] = name
+	}
+	return name
+}
+
+// flatten turns an answer into its fields in order. asked are the names that stand in the request.
+func (n *normaliser) flatten(api *API, root *Node, st *Step, asked []string) []FieldValue {
+	w := walk{normaliser: n, step: st, asked: asked, filter: slices.Contains(listings, api.Name)}
+	w.structure("", root)
+	return w.out
+}
+
+type walk struct {
+	*normaliser
+	step   *Step
+	asked  []string
+	filter bool
+	out    []FieldValue
+}
+
+func (w *walk) structure(at string, node *Node) {
+	logAppendTime := false
+	for _, c := range node.Children {
+		if v, ok := c.Value.(int64); ok && c.Name == "attributes" {
+			logAppendTime = v&8 != 0
+		}
+	}
+	for _, c := range node.Children {
+		p := join(at, c.Name)
+		if why := w.ignored(p); why != "" {
+			w.out = append(w.out, FieldValue{Path: p, Value: "<ignored>", Raw: short(c), Rule: "ignored", Start: c.Start, End: c.End})
+			continue
+		}
+		switch c.Kind {
+		case Struct:
+			w.structure(p, c)
+		case Array:
+			w.array(p, c)
+		default:
+			w.leaf(p, c, logAppendTime)
+		}
+	}
+}
+
+func join(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+func (w *walk) ignored(p string) string {
+	if w.step == nil {
+		return ""
+	}
+	for _, i := range w.step.Ignore {
+		if matchPath(i.Path, p) {
+			return i.Why
+		}
+	}
+	return ""
+}
+
+// matchPath compares a path with a pattern in which [*] stands for any index or key and * for any part.
+func matchPath(pattern, p string) bool {
+	if pattern == p {
+		return true
+	}
+	escape := strings.NewReplacer("[", "(", "]", ")", "/", "|")
+	ok, err := path.Match(escape.Replace(pattern), escape.Replace(p))
+	return ok && err == nil
+}
+
+func (w *walk) array(at string, node *Node) {
+	items := node.Children
+	labels := make([]string, len(items))
+	if len(items) > 0 && items[0].Kind == Struct && !slices.Contains(inOrder, strings.ToLower(node.Name)) {
+		items, labels = w.arrange(at, items)
+	}
+	w.out = append(w.out, FieldValue{Path: at + "[]", Value: fmt.Sprintf("%d elements", len(items)), Start: node.Start, End: node.End})
+	seen := map[string]int{}
+	for i, item := range items {
+		label := labels[i]
+		if label == "" {
+			label = strconv.Itoa(i)
+		}
+		if seen[label]++; seen[label] > 1 {
+			label = fmt.Sprintf("%s#%d", label, seen[label])
+		}
+		p := fmt.Sprintf("%s[%s]", at, label)
+		if item.Kind == Struct {
+			w.structure(p, item)
+		} else {
+			item.Name = node.Name
+			w.leaf(p, item, false)
+		}
+	}
+}
+
+// arrange leaves out the elements of others, labels the rest by their keys, and sorts them by label unless order counts.
+func (w *walk) arrange(at string, items []*Node) ([]*Node, []string) {
+	type labelled struct {
+		*Node
+		label, sort string
+	}
+	var kept []labelled
+	for _, item := range items {
+		if w.filter && w.foreign(item) {
+			continue
+		}
+		label, order := w.label(item)
+		kept = append(kept, labelled{item, label, order})
+	}
+	ordered := w.step != nil && slices.ContainsFunc(w.step.Ordered, func(p string) bool { return matchPath(p, at) })
+	if !ordered {
+		slices.SortStableFunc(kept, func(a, b labelled) int { return strings.Compare(a.sort, b.sort) })
+	}
+	nodes, labels := make([]*Node, len(kept)), make([]string, len(kept))
+	for i, k := range kept {
+		nodes[i], labels[i] = k.Node, k.label
+		if ordered {
+			labels[i] = "" // by its place
+		}
+	}
+	return nodes, labels
+}
+
+// foreign reports whether an element is named and neither made by the run nor asked for.
+func (w *walk) foreign(item *Node) bool {
+	for _, field := range nameFields {
+		c := item.Child(field)
+		if c == nil {
+			continue
+		}
+		s, ok := c.Value.(string)
+		return ok && s != "" && !strings.HasPrefix(s, w.prefix) && !slices.Contains(w.asked, s)
+	}
+	return false
+}
+
+// label is what tells an element apart, and the text it is sorted by.
+func (w *walk) label(item *Node) (label, order string) {
+	var parts, orders []string
+	for _, field := range keys {
+		c := item.Child(field)
+		if c == nil || c.Kind != Leaf || c.Value == nil {
+			continue
+		}
+		switch v := c.Value.(type) {
+		case string:
+			if v == "" {
+				continue
+			}
+			text := strings.ReplaceAll(v, w.prefix, "~")
+			if kind := bound[field]; kind != "" {
+				text = w.bind(kind, v)
+			}
+			parts, orders = append(parts, text), append(orders, text)
+		case UUID:
+			if len(parts) > 0 || v == (UUID{}) {
+				continue
+			}
+			text := w.topicID(v)
+			parts, orders = append(parts, text), append(orders, text)
+		case int64:
+			text := strconv.FormatInt(v, 10)
+			if kind := bound[field]; kind != "" && v >= 0 {
+				text = w.bind(kind, text)
+			}
+			parts, orders = append(parts, text), append(orders, fmt.Sprintf("%020d", v))
+		}
+	}
+	return strings.Join(parts, ","), strings.Join(orders, ",")
+}
+
+func (n *normaliser) topicID(id UUID) string {
+	if name, ok := n.known[id]; ok {
+		return "<id of " + strings.ReplaceAll(name, n.prefix, "~") + ">"
+	}
+	if id == (UUID{}) {
+		return id.String()
+	}
+	return n.bind("topic id", id.String())
+}
+
+func (w *walk) leaf(at string, c *Node, logAppendTime bool) {
+	raw := valueText(c.Name, c.Value)
+	f := FieldValue{Path: at, Value: raw, Start: c.Start, End: c.End}
+	name := strings.ToLower(c.Name)
+	rule := func(rule, value string) {
+		f.Value, f.Rule = value, rule
+		if value != raw {
+			f.Raw = raw
+		}
+	}
+	switch v := c.Value.(type) {
+	case string:
+		switch {
+		case bound[name] != "" && v != "":
+			rule("id", w.bind(bound[name], v))
+		case isText(name) && !w.strict && v != "":
+			rule("text", "<text>")
+		case w.prefix != "" && strings.Contains(v, w.prefix):
+			rule("prefix", strconv.Quote(strings.ReplaceAll(v, w.prefix, "~")))
+		}
+	case UUID:
+		if name == "topicid" {
+			rule("id", w.topicID(v))
+		} else if v != (UUID{}) {
+			rule("id", w.bind("uuid", v.String()))
+		}
+	case int64:
+		switch {
+		case bound[name] != "" && (v > 0 || v == 0 && name != "sessionid"):
+			rule("id", w.bind(bound[name], strconv.FormatInt(v, 10)))
+		case slices.Contains(clocks, name) && w.notBefore <= v && v <= w.notAfter:
+			rule("clock", "<clock>")
+		case slices.Contains(clocks, name) && logAppendTime && name == "timestampdelta":
+		case slices.Contains(sizes, name) && v >= 0:
+			rule("size", "<size>")
+		}
+	}
+	w.out = append(w.out, f)
+}
+
+// isText reports whether a field holds words for people.
+func isText(name string) bool {
+	return strings.HasSuffix(name, "errormessage") || name == "documentation"
+}
+
+// valueText prints a value for people: error codes with their names, bytes as text where they are text.
+func valueText(name string, v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(v)
+	case []byte:
+		if len(v) > 0 && utf8.Valid(v) && !strings.ContainsFunc(string(v), func(r rune) bool { return r < ' ' }) {
+			return strconv.Quote(string(v))
+		}
+		return "0x" + hex.EncodeToString(v)
+	case int64:
+		if strings.HasSuffix(strings.ToLower(name), "errorcode") {
+			return fmt.Sprintf("%d %s", v, errorName(v))
+		}
+		return strconv.FormatInt(v, 10)
+	}
+	return fmt.Sprint(v)
+}
+
+// errorName is Kafka's name of an error code.
+func errorName(code int64) string {
+	if code == 0 {
+		return "NONE"
+	}
+	if e := kerr.TypedErrorForCode(int16(code)); e != nil && int64(e.Code) == code {
+		return e.Message
+	}
+	return "unknown to this tool"
+}
+
+// short is an ignored value in few words.
+func short(n *Node) string {
+	if n.Kind != Leaf {
+		return fmt.Sprintf("%d inside", len(n.Children))
+	}
+	return valueText(n.Name, n.Value)
+}

@@ -1,0 +1,280 @@
+package compare
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Formats are the forms in which a report is written, by name.
+var Formats = []string{"table", "json", "junit", "md", "html"}
+
+// Write writes the report in a format. onlyDifferent leaves out what is the same.
+func (r *Report) Write(w io.Writer, format string, onlyDifferent bool) error {
+	switch format {
+	case "table":
+		return r.writeTable(w, onlyDifferent)
+	case "json":
+		return r.writeJSON(w, onlyDifferent)
+	case "junit":
+		return r.writeJUnit(w)
+	case "md":
+		return r.writeMarkdown(w, onlyDifferent)
+	case "html":
+		return r.writeHTML(w, onlyDifferent)
+	}
+	return fmt.Errorf("format %q: want one of %s", format, strings.Join(Formats, ", "))
+}
+
+// FileName is the name of a report file in a format.
+func FileName(format string) string {
+	ext := map[string]string{"table": "txt", "json": "json", "junit": "xml", "md": "md", "html": "html"}[format]
+	return "compare." + ext
+}
+
+// printer writes until the first error, which it keeps.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) f(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// Repeat is the command that runs a case again.
+func (r *Report) Repeat(c *CaseResult) string {
+	s := fmt.Sprintf("gateway compare -a %s -b %s --seed %d", r.A.Addr, r.B.Addr, r.Seed)
+	if r.Strict {
+		s += " --strict"
+	}
+	return s + " " + c.Name
+}
+
+func (r *Report) writeTable(w io.Writer, onlyDifferent bool) error {
+	p := &printer{w: w}
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		v := c.Verdict()
+		if onlyDifferent && v != Different {
+			continue
+		}
+		p.f("%-9s  %s", v, c.Name)
+		if c.NotRun != "" {
+			p.f("  (%s)", c.NotRun)
+		}
+		p.f("\n")
+		for j := range c.Steps {
+			r.tableStep(p, &c.Steps[j])
+		}
+		if v == Different {
+			p.f("           again: %s\n", r.Repeat(c))
+		}
+	}
+	for _, e := range r.Stale {
+		p.f("stale      expected difference of %s at %s no longer matches (%s)\n", e.Scenario, e.Path, e.Reason)
+	}
+	n, steps := r.Counts()
+	p.f("%d cases, %d steps: %d same, %d expected, %d different, %d not run", len(r.Cases), steps, n[Same], n[Meant], n[Different], n[NotRun])
+	if len(r.Stale) > 0 {
+		p.f(", %d expected differences no longer match", len(r.Stale))
+	}
+	p.f("\n")
+	return p.err
+}
+
+func (r *Report) tableStep(p *printer, s *StepResult) {
+	if len(s.Differences) == 0 {
+		return
+	}
+	p.f("           step %d %s v%d", s.Step, s.API, s.Version)
+	if s.Does != "" {
+		p.f(": %s", s.Does)
+	}
+	p.f("\n")
+	for _, d := range s.Differences {
+		p.f("             %s\n", d.Path)
+		if d.Expected != nil {
+			p.f("               expected: %s\n", d.Expected.Reason)
+		}
+		side := func(name, v, raw, bytes string) {
+			p.f("               %s  %s", name, orMissing(v))
+			if raw != "" {
+				p.f("  (%s)", raw)
+			}
+			if bytes != "" {
+				p.f("  %s", bytes)
+			}
+			p.f("\n")
+		}
+		side("a", clip(d.A), clip(d.RawA), d.BytesA)
+		side("b", clip(d.B), clip(d.RawB), d.BytesB)
+	}
+}
+
+// clip shortens a long value; reports in JSON hold it whole.
+func clip(s string) string {
+	const most = 240
+	if len(s) > most {
+		return fmt.Sprintf("%s… (%d characters)", s[:most], len(s))
+	}
+	return s
+}
+
+func orMissing(v string) string {
+	if v == "" {
+		return "(no such field)"
+	}
+	return v
+}
+
+func (r *Report) writeJSON(w io.Writer, onlyDifferent bool) error {
+	out := *r
+	if onlyDifferent {
+		out.Cases = slices.DeleteFunc(slices.Clone(r.Cases), func(c CaseResult) bool { return c.Verdict() != Different })
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		*Report
+		Normalisers []Normaliser
+		Matrix      map[string][]Cell
+	}{&out, Normalisers, r.Matrix()})
+}
+
+type junitSuite struct {
+	XMLName  xml.Name    `xml:"testsuite"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Class   string     `xml:"classname,attr"`
+	Name    string     `xml:"name,attr"`
+	Failure *junitText `xml:"failure,omitempty"`
+	Skipped *junitText `xml:"skipped,omitempty"`
+}
+
+type junitText struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+func (r *Report) writeJUnit(w io.Writer) error {
+	n, _ := r.Counts()
+	s := junitSuite{Name: "gateway compare", Tests: len(r.Cases) + len(r.Stale), Failures: n[Different] + len(r.Stale), Skipped: n[NotRun]}
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		j := junitCase{Class: c.Scenario, Name: c.Name}
+		switch c.Verdict() {
+		case Different:
+			var text strings.Builder
+			p := &printer{w: &text}
+			for k := range c.Steps {
+				r.tableStep(p, &c.Steps[k])
+			}
+			j.Failure = &junitText{Message: "different", Text: text.String() + r.Repeat(c)}
+		case NotRun:
+			j.Skipped = &junitText{Message: c.NotRun}
+		}
+		s.Cases = append(s.Cases, j)
+	}
+	for _, e := range r.Stale {
+		s.Cases = append(s.Cases, junitCase{Class: e.Scenario, Name: "expected difference at " + e.Path, Failure: &junitText{Message: "no longer matches", Text: e.Reason}})
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", " ")
+	if err := e.Encode(s); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// cellMarks is how a verdict is shown in a matrix.
+var cellMarks = map[Verdict]string{Same: "=", Meant: "~", Different: "≠", NotRun: "·"}
+
+func (r *Report) writeMarkdown(w io.Writer, onlyDifferent bool) error {
+	p := &printer{w: w}
+	n, steps := r.Counts()
+	p.f("# gateway compare\n\n%s (%s) and %s (%s): %d cases, %d steps; %d same, %d expected, %d different, %d not run.\n\n",
+		r.A.Addr, r.A.Product, r.B.Addr, r.B.Product, len(r.Cases), steps, n[Same], n[Meant], n[Different], n[NotRun])
+	p.f("`=` same, `~` expected, `≠` different, `·` not run; one mark a version that both serve.\n\n| API | from | versions |\n|---|---|---|\n")
+	matrix := r.Matrix()
+	for _, a := range APIs() {
+		cells := matrix[a.Name]
+		if len(cells) == 0 {
+			continue
+		}
+		var marks strings.Builder
+		for _, c := range cells {
+			marks.WriteString(cellMarks[c.Verdict])
+		}
+		p.f("| %s | %d | `%s` |\n", a.Name, cells[0].Version, marks.String())
+	}
+	p.f("\n## Differences\n")
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		if v := c.Verdict(); v == Same || v == NotRun || v == Meant && onlyDifferent {
+			continue
+		}
+		p.f("\n### %s\n\n%s\n\n| step | field | a | b | expected |\n|---|---|---|---|---|\n", c.Name, strings.Join(strings.Fields(c.Why), " "))
+		for j := range c.Steps {
+			s := &c.Steps[j]
+			for _, d := range s.Differences {
+				reason := ""
+				if d.Expected != nil {
+					reason = d.Expected.Reason
+				}
+				p.f("| %d %s v%d | `%s` | `%s` | `%s` | %s |\n", s.Step, s.API, s.Version, d.Path, mdCell(d.A), mdCell(d.B), reason)
+			}
+		}
+		p.f("\n`%s`\n", r.Repeat(c))
+	}
+	p.f("\n## Normalisers\n\n")
+	for _, x := range Normalisers {
+		p.f("- %s: %s\n", x.Name, x.Does)
+	}
+	if reasons := r.ignoredFields(); len(reasons) > 0 {
+		p.f("\n## Fields that steps leave out\n\n")
+		for _, line := range reasons {
+			p.f("- %s\n", line)
+		}
+	}
+	return p.err
+}
+
+func mdCell(s string) string {
+	return strings.NewReplacer("|", "\\|", "`", "'", "\n", " ").Replace(clip(orMissing(s)))
+}
+
+// ignoredFields lists what steps left out, once each.
+func (r *Report) ignoredFields() []string {
+	found := map[string]bool{}
+	for i := range r.Cases {
+		for j := range r.Cases[i].Steps {
+			s := &r.Cases[i].Steps[j]
+			if s.A == nil {
+				continue
+			}
+			for _, f := range s.A.Fields {
+				if f.Rule == "ignored" {
+					found[fmt.Sprintf("%s, step %d (%s): %s", r.Cases[i].Scenario, s.Step, s.API, f.Path)] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}

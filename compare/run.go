@@ -1,0 +1,197 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Options say what Run compares, and how.
+type Options struct {
+	A, B string // HOST:PORT
+	// Versions is min, max or all: which versions of its api a scenario runs at.
+	Versions string
+	// Seed names what a run makes: the same seed, the same names.
+	Seed uint64
+	// Strict compares the words of error messages too.
+	Strict bool
+	// Only names the cases to run, as Case.String prints them or a part of it (SCENARIO, SCENARIO@vN, SCENARIO@vN#ROW);
+	// none is all.
+	Only []string
+	// Expected are the differences that are meant.
+	Expected []Expected
+	// Progress is told of each case before it runs; nil is not.
+	Progress func(done, all int, c Case)
+	// Log takes remarks: what could not be cleaned up. Nil drops them.
+	Log func(string)
+
+	// mutate, for tests, changes an answer after it is decoded.
+	mutate func(side int, c Case, step int, root *Node)
+}
+
+// Case is one run of a scenario: at one version of its api, with one row of its table.
+type Case struct {
+	Scenario *Scenario
+	Version  int16 // -1 when the scenario has no api
+	Row      int   // -1 when it has no table
+}
+
+// String names the case as it is written on the command line.
+func (c Case) String() string {
+	s := c.Scenario.Name
+	if c.Version >= 0 {
+		s += fmt.Sprintf("@v%d", c.Version)
+	}
+	if c.Row >= 0 {
+		s += fmt.Sprintf("#%d", c.Row+1)
+	}
+	return s
+}
+
+// named reports whether name is the case's, or that of a group of cases it belongs to.
+func (c Case) named(name string) bool {
+	scenario, rest, _ := strings.Cut(name, "@")
+	version, row, hasRow := strings.Cut(rest, "#")
+	if rest == "" {
+		scenario, row, hasRow = strings.Cut(scenario, "#")
+	}
+	return scenario == c.Scenario.Name && (version == "" || version == fmt.Sprintf("v%d", c.Version)) &&
+		(!hasRow || row == strconv.Itoa(c.Row+1))
+}
+
+// Transcript is what one side answered in one case.
+type Transcript struct {
+	Answers []Answer `json:"answers"`
+	// Stopped says why the steps after the last answer were not done; "" when all were.
+	Stopped string `json:"stopped,omitempty"`
+}
+
+// Answer is one answer, as it is compared.
+type Answer struct {
+	Step    int          `json:"step"` // from 1
+	Does    string       `json:"does,omitempty"`
+	API     string       `json:"api"`
+	Version int16        `json:"version"`
+	Fields  []FieldValue `json:"fields"`
+	Pins    []string     `json:"pins,omitempty"` // pinned values that were not found
+
+	frame []byte
+}
+
+// Run runs the scenarios against both brokers. An error means that the comparison could not be done; then the report
+// holds what was done before. When ctx ends, what the run made is still cleaned up.
+func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error) {
+	r := &Report{Seed: o.Seed, Strict: o.Strict, Versions: o.Versions}
+	for i, addr := range []string{o.A, o.B} {
+		b, err := Reach(ctx, addr)
+		if err != nil {
+			return r, fmt.Errorf("could not reach %s: %w", addr, err)
+		}
+		*[]**Broker{&r.A, &r.B}[i] = b
+	}
+	cases := casesOf(scenarios, [2]*Broker{r.A, r.B}, o.Versions)
+	if len(o.Only) > 0 {
+		cases = slices.DeleteFunc(cases, func(c plannedCase) bool {
+			return !slices.ContainsFunc(o.Only, func(name string) bool { return c.named(name) })
+		})
+		if len(cases) == 0 {
+			return r, fmt.Errorf("no case %s at versions that both serve", strings.Join(o.Only, ", "))
+		}
+	}
+	for i, c := range cases {
+		if err := ctx.Err(); err != nil {
+			return r, errors.New("interrupted")
+		}
+		if o.Progress != nil {
+			o.Progress(i, len(cases), c.Case)
+		}
+		result := CaseResult{Name: c.String(), Scenario: c.Scenario.Name, Version: c.Version, Row: c.Row, Why: c.Scenario.Why}
+		if c.skip != "" {
+			result.NotRun = c.skip
+			r.Cases = append(r.Cases, result)
+			continue
+		}
+		var transcripts [2]Transcript
+		var errs [2]error
+		var wg sync.WaitGroup
+		for side, b := range []*Broker{r.A, r.B} {
+			wg.Go(func() { transcripts[side], errs[side] = runCase(ctx, b, side, i, c.Case, &o, [2]*Broker{r.A, r.B}) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			return r, fmt.Errorf("%s: %w", c.Case, err)
+		}
+		result.compare(transcripts[0], transcripts[1])
+		r.Cases = append(r.Cases, result)
+	}
+	r.judge(o.Expected, scenarios)
+	return r, nil
+}
+
+type plannedCase struct {
+	Case
+	skip string // why it cannot run
+}
+
+// casesOf lists the cases of scenarios at the versions that both brokers serve.
+func casesOf(scenarios []*Scenario, sides [2]*Broker, which string) []plannedCase {
+	var out []plannedCase
+	for _, s := range scenarios {
+		versions := []int16{-1}
+		skip := ""
+		for _, st := range s.Steps {
+			if a, ok := APINamed(st.API); ok && a.Key != apiVersionsKey && common(a, sides).Empty() && st.Body == nil && st.Pin != "closed" {
+				skip = a.Name + " is not served by both"
+			}
+		}
+		if a, ok := APINamed(s.API); ok && skip == "" {
+			// The lowest version is advertised lower than it is served for Produce.
+			r := common(a, sides).And(s.bounds).And(a.Valid)
+			versions = nil
+			for v := r.Min; v <= r.Max; v++ {
+				versions = append(versions, v)
+			}
+			switch {
+			case len(versions) == 0:
+				skip = fmt.Sprintf("no version %s of %s is served by both", s.bounds, a.Name)
+				versions = []int16{-1}
+			case which == "min":
+				versions = versions[:1]
+			case which == "max":
+				versions = versions[len(versions)-1:]
+			}
+		}
+		for _, v := range versions {
+			if len(s.Each) == 0 {
+				out = append(out, plannedCase{Case{s, v, -1}, skip})
+			}
+			for row := range s.Each {
+				out = append(out, plannedCase{Case{s, v, row}, skip})
+			}
+		}
+	}
+	return out
+}
+
+// common is the versions of an api that both sides serve.
+func common(a *API, sides [2]*Broker) Range {
+	out := Range{0, maxVersion}
+	for _, b := range sides {
+		r, ok := b.APIs[a.Key]
+		if !ok {
+			return noVersion
+		}
+		out = out.And(r)
+	}
+	return out
+}
+
+// prefixOf names what a case makes. It has the same length for every case and side, and sorts the same.
+func prefixOf(seed uint64, side, number int) string {
+	return fmt.Sprintf("gwcmp-%07x-%c%04d-", seed&0xfffffff, 'a'+side, number%10000)
+}
+

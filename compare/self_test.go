@@ -1,0 +1,145 @@
+package compare_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/kaen-log/gateway"
+	"github.com/kaen-log/gateway/compare"
+)
+
+// newGateway starts a gateway in memory and returns its address.
+func newGateway(t *testing.T) string {
+	t.Helper()
+	g, err := gateway.Start(t.Context(), gateway.Options{
+		Memory: true,
+		Config: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"},
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g.Addrs()[0].String()
+}
+
+func scenarios(t *testing.T) []*compare.Scenario {
+	t.Helper()
+	all, err := compare.Scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestTwoGatewaysDoNotDiffer also holds the gateway against every pin of Kafka's answers.
+func TestTwoGatewaysDoNotDiffer(t *testing.T) {
+	expected, err := compare.ExpectedDifferences()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{
+		A: newGateway(t), B: newGateway(t), Versions: "all", Seed: 1, Expected: expected,
+		Log: func(line string) { t.Error(line) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Differs() {
+		var text strings.Builder
+		if err := r.Write(&text, "table", true); err != nil {
+			t.Fatal(err)
+		}
+		t.Error(text.String())
+	}
+	if n, steps := r.Counts(); n[compare.Same] == 0 || steps < n[compare.Same] {
+		t.Errorf("got %d cases the same with %d steps, want at least a step each", n[compare.Same], steps)
+	}
+}
+
+// TestRunLeavesNothingBehind runs everything and then looks for topics that begin with the prefix.
+func TestRunLeavesNothingBehind(t *testing.T) {
+	a, b := newGateway(t), newGateway(t)
+	if _, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 2}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := compare.TopicsWithPrefix(t.Context(), a, "gwcmp-")
+	if err != nil || len(left) != 0 {
+		t.Errorf("after a run: topics %v, error %v; want none", left, err)
+	}
+}
+
+// TestInterruptedRunCleansUp ends the context during the first case.
+func TestInterruptedRunCleansUp(t *testing.T) {
+	a, b := newGateway(t), newGateway(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := compare.ParseScenario("parked", []byte(`
+why: a fetch that waits
+tags: [test]
+topics: {topic: {}}
+steps:
+- api: Fetch
+  version: 12
+  send:
+    maxWaitMs: 30000
+    minBytes: 1
+    maxBytes: 1000
+    topics: [{topic: "${topic}", partitions: [{partition: 0, fetchOffset: 0, partitionMaxBytes: 1000}]}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan struct{})
+	go func() {
+		<-waiting
+		for ctx.Err() == nil {
+			if names, err := compare.TopicsWithPrefix(ctx, a, "gwcmp-"); err == nil && len(names) > 0 {
+				cancel()
+			}
+		}
+	}()
+	_, err = compare.Run(ctx, []*compare.Scenario{s}, compare.Options{A: a, B: b, Versions: "max", Seed: 3,
+		Progress: func(int, int, compare.Case) { close(waiting) }})
+	if err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("got error %v, want interrupted", err)
+	}
+	for _, addr := range []string{a, b} {
+		left, err := compare.TopicsWithPrefix(t.Context(), addr, "gwcmp-")
+		if err != nil || len(left) != 0 {
+			t.Errorf("after an interrupt: topics %v, error %v; want none", left, err)
+		}
+	}
+}
+
+// TestFlippedFieldsAreReported changes one field of every answer of one side, another one each round, and wants a
+// difference in every step.
+func TestFlippedFieldsAreReported(t *testing.T) {
+	a, b := newGateway(t), newGateway(t)
+	for round := range 3 {
+		r, flipped, err := compare.RunFlipped(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 4}, round)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missed := 0
+		for _, c := range r.Cases {
+			for _, s := range c.Steps {
+				field, ok := flipped[compare.StepKey{Case: c.Name, Step: s.Step}]
+				if ok && s.Verdict() == compare.Same {
+					missed++
+					t.Errorf("round %d: %s step %d: flipped %s, want a difference", round, c.Name, s.Step, field)
+				}
+			}
+		}
+		if len(flipped) == 0 {
+			t.Errorf("round %d: nothing was flipped", round)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package compare
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// variables of one side of a case, by name.
+type variables map[string]any
+
+// reference is ${name}, ${name + 1} or ${name - 1}.
+var reference = regexp.MustCompile(`\$\{([a-zA-Z][a-zA-Z0-9._-]*)(?: ([+-]) (\d+))?\}`)
+
+// resolve replaces the references in a value read from YAML. A string that is one reference alone becomes the
+// variable's value with its type; within a longer string its text is put in. !hex text becomes bytes (see loadYAML).
+func (vars variables) resolve(v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		return vars.resolveText(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			var err error
+			if out[i], err = vars.resolve(item); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, item := range v {
+			name, err := vars.resolveText(k)
+			if err != nil {
+				return nil, err
+			}
+			if out[fmt.Sprint(name)], err = vars.resolve(item); err != nil {
+				return nil, fmt.Errorf("%s: %w", k, err)
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+func (vars variables) resolveText(s string) (any, error) {
+	if text, ok := strings.CutPrefix(s, "hex:"); ok {
+		b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", s, err)
+		}
+		return b, nil
+	}
+	if m := reference.FindStringSubmatchIndex(s); m != nil && m[0] == 0 && m[1] == len(s) {
+		return vars.value(reference.FindStringSubmatch(s))
+	}
+	var failed error
+	out := reference.ReplaceAllStringFunc(s, func(ref string) string {
+		v, err := vars.value(reference.FindStringSubmatch(ref))
+		if err != nil {
+			failed = err
+		}
+		return fmt.Sprint(v)
+	})
+	if failed == nil && strings.Contains(out, "${") {
+		failed = fmt.Errorf("%q: a reference is ${name} or ${name + 1}", s)
+	}
+	return out, failed
+}
+
+// value is what one match of reference stands for.
+func (vars variables) value(m []string) (any, error) {
+	v, ok := vars[m[1]]
+	if !ok {
+		return nil, fmt.Errorf("no variable %q", m[1])
+	}
+	if m[2] == "" {
+		return v, nil
+	}
+	n, err := asInt(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m[0], err)
+	}
+	by, err := asInt(m[3])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m[0], err)
+	}
+	if m[2] == "-" {
+		by = -by
+	}
+	return n + by, nil
+}
+
+// withRecords builds the fields of type records in the values of a message, in place.
+func withRecords(fields []*Field, values map[string]any) error {
+	for _, f := range fields {
+		v, ok := lookup(values, f.Name)
+		if !ok {
+			continue
+		}
+		switch {
+		case f.Type == "records":
+			b, err := buildRecords(v)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.Name, err)
+			}
+			var built any
+			if b != nil {
+				built = b
+			}
+			for k := range values {
+				if strings.EqualFold(k, f.Name) {
+					values[k] = built
+				}
+			}
+		case f.Type == "struct":
+			items, ok := v.([]any)
+			if !ok {
+				items = []any{v}
+			}
+			for _, item := range items {
+				if m, ok := item.(map[string]any); ok {
+					if err := withRecords(f.Fields, m); err != nil {
+						return fmt.Errorf("%s: %w", f.Name, err)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
