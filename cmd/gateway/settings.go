@@ -18,9 +18,9 @@ type settings struct {
 	warnings []string
 }
 
-// addFile reads a server.properties as people have it. Keys that mean nothing
-// here, or that nobody knows, are warned of and left out; an unknown key of ours
-// is an error.
+// addFile reads a server.properties as people have it. Keys that do nothing here
+// are warned of; so are those that nobody knows, which are left out; an unknown key
+// of ours is an error.
 func (s *settings) addFile(path string) error {
 	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
 	p, err := loader.LoadFile(path)
@@ -30,20 +30,32 @@ func (s *settings) addFile(path string) error {
 	var faults []error
 	for _, key := range p.Keys() {
 		value, _ := p.Get(key)
-		known, near := wire.KnownBrokerConfig(key)
-		switch {
-		case known:
-			s.values[key] = value
-			if !wire.BrokerConfigHasEffect(key) {
-				s.warnings = append(s.warnings, fmt.Sprintf("%s: config %s has no effect here", path, key))
-			}
-		case strings.HasPrefix(key, "gateway."):
-			faults = append(faults, fmt.Errorf("%s: unknown config %s%s", path, key, meant(near)))
-		default:
-			s.warnings = append(s.warnings, fmt.Sprintf("%s: config %s is not known%s; left out", path, key, meant(near)))
-		}
+		faults = append(faults, s.add(path, key, value))
 	}
 	return errors.Join(faults...)
+}
+
+// add takes a value from a file or the environment, where keys of other programs
+// may stand too; place says where it stood.
+func (s *settings) add(place, key, value string) error {
+	known, near := wire.KnownBrokerConfig(key)
+	switch {
+	case known:
+		s.take(place, key, value)
+	case strings.HasPrefix(key, "gateway."):
+		return fmt.Errorf("%s: unknown config %s%s", place, key, meant(near))
+	default:
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: config %s is not known%s; left out", place, key, meant(near)))
+	}
+	return nil
+}
+
+// take keeps the value of a known key, and warns when it does nothing here.
+func (s *settings) take(place, key, value string) {
+	s.values[key] = value
+	if !wire.BrokerConfigHasEffect(key) {
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: config %s has no effect here", place, key))
+	}
 }
 
 // imageVariables are the variables of Kafka's container images that steer its
@@ -65,16 +77,7 @@ func (s *settings) addEnviron(environ []string) error {
 		if !strings.HasPrefix(name, "KAFKA_") || imageVariables[name] {
 			continue
 		}
-		key := environKey(name)
-		known, near := wire.KnownBrokerConfig(key)
-		switch {
-		case known:
-			s.values[key] = value
-		case strings.HasPrefix(key, "gateway."):
-			faults = append(faults, fmt.Errorf("environment %s: unknown config %s%s", name, key, meant(near)))
-		default:
-			s.warnings = append(s.warnings, fmt.Sprintf("environment %s: config %s is not known%s; left out", name, key, meant(near)))
-		}
+		faults = append(faults, s.add("environment "+name, environKey(name), value))
 	}
 	return errors.Join(faults...)
 }
@@ -96,10 +99,10 @@ func (s *settings) addPairs(pairs []string) error {
 			continue
 		}
 		if known, near := wire.KnownBrokerConfig(key); !known {
-			faults = append(faults, fmt.Errorf("-c %s: unknown config %s%s", pair, key, meant(near)))
+			faults = append(faults, fmt.Errorf("-c: unknown config %s%s", key, meant(near))) // without the value, which may be a secret
 			continue
 		}
-		s.values[key] = value
+		s.take("-c "+key, key, value)
 	}
 	return errors.Join(faults...)
 }

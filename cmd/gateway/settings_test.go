@@ -70,6 +70,23 @@ zookeeper.connect=localhost:2181
 	}
 }
 
+func TestKeysWithoutEffectAreWarnedOfWhereverTheyStand(t *testing.T) {
+	const key = "num.io.threads"
+	for place, c := range map[string]struct{ environ, args []string }{
+		"server.properties":          {nil, []string{"--config", writeFile(t, key+"=9\n")}},
+		"environment KAFKA_NUM_IO_T": {[]string{"KAFKA_NUM_IO_THREADS=9"}, nil},
+		"-c " + key:                  {nil, []string{"-c", key + "=9"}},
+	} {
+		o, warnings, err := options(t, c.environ, c.args...)
+		if err != nil || o.Config[key] != "9" {
+			t.Errorf("%s: got %q, %v, want 9", place, o.Config[key], err)
+		}
+		if len(warnings) != 1 || !strings.Contains(warnings[0], place) || !strings.Contains(warnings[0], key+" has no effect") {
+			t.Errorf("%s: got warnings %q, want one that names the place and the key", place, warnings)
+		}
+	}
+}
+
 func TestUnknownKeysOfOursAndOnTheCommandLineAreErrors(t *testing.T) {
 	for _, args := range [][]string{
 		{"-c", "num.partition=4"},
