@@ -23,10 +23,10 @@ type feature struct {
 	min, max int16
 }
 
-// features are those that a client or tool looks at. metadata.version 30 is Kafka 4.3's; a client does not use it, admin
+// features are those that a client or tool looks at. metadata.version 33 is Kafka 4.4's; a client does not use it, admin
 // tools show it.
 var features = []feature{
-	{"metadata.version", 7, 30},
+	{"metadata.version", 7, 33},
 }
 
 func (s *Server) apiVersions(r *request, req *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {

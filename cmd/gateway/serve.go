@@ -87,12 +87,12 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		return &exitError{Code: startExitCode(err), Err: err}
 	}
 	ready := newReady(g, &o, time.Since(began))
-	fmt.Fprintln(cmd.ErrOrStderr(), ready.line())
 	if f.readyFile != "" {
 		if err := ready.write(f.readyFile); err != nil {
 			return &exitError{Code: exitFailed, Err: errors.Join(err, shutdown(g))}
 		}
 	}
+	fmt.Fprintln(cmd.ErrOrStderr(), ready.line()) // after the file, so that whoever reads the line finds it
 	select {
 	case <-cmd.Context().Done():
 		logger.Info("stopping")
