@@ -327,6 +327,9 @@ func (l *Log) roll(c *TopicConfig, nowMs int64) error {
 		if _, err := old.writeIndexes(); err != nil {
 			return err
 		}
+		// Readers see copies of the indexes until the new segment is published.
+		old.offsets.forget()
+		old.times.forget()
 		err := l.ctx.files.withRoom(func() error {
 			return writeProducerSnapshot(l.ctx.fs, l.dir, base, l.producers.snapshot(), false)
 		})

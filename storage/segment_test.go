@@ -1,0 +1,36 @@
+package storage
+
+import (
+	"testing"
+
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+// A closed segment keeps nothing of its indexes in memory, and what was in them is still found.
+func TestClosedSegmentsKeepNoIndexInMemory(t *testing.T) {
+	r := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	r.configs["internal.segment.bytes"] = "4096"
+	r.configs["index.interval.bytes"] = "0"
+	l := r.start()
+	for range 300 {
+		appendDurably(t, l, testBatch("value"))
+	}
+	if n := len(l.segments); n < 5 {
+		t.Fatalf("%d segments, want more", n)
+	}
+	for _, s := range l.segments[:len(l.segments)-1] {
+		if got := cap(s.offsets.tail) + cap(s.times.tail); got != 0 {
+			t.Errorf("segment %d keeps %d bytes of index in memory", s.base, got)
+		}
+		if s.offsets.count() == 0 {
+			t.Errorf("segment %d has no index entry", s.base)
+		}
+	}
+	for offset := range int64(300) {
+		res, err := l.Read(nil, ReadRequest{Offset: offset, MaxBytes: 1, MinOneBatch: true})
+		if err != nil || len(res.Data) == 0 {
+			t.Fatalf("read at %d: %d bytes, error %v", offset, len(res.Data), err)
+		}
+	}
+	r.stop(l)
+}
