@@ -54,6 +54,11 @@ const (
 // storedRecords are the kmsg types that groups may use: what it stores in its log.
 var storedRecords = []string{"OffsetCommitKey", "OffsetCommitValue", "GroupMetadataKey", "GroupMetadataValue", "ConsumerMemberMetadata"}
 
+// ofTheProcess are the package variables that may change, because what they hold belongs to the whole process.
+var ofTheProcess = []string{
+	"storage/vfs.osLocks", // record locks of the operating system
+}
+
 // source is one Go file of the tree.
 type source struct {
 	name string // slash path from the root
@@ -180,6 +185,96 @@ func TestNoInitAndEveryPackageHasAComment(t *testing.T) {
 			t.Errorf("package %s has no package comment", pkg)
 		}
 	}
+}
+
+// TestPackageVariablesStayAsTheyBegan looks for assignments to package variables: state belongs to values that somebody
+// makes, and registries are literal tables. A name that is declared in the function hides the variable.
+func TestPackageVariablesStayAsTheyBegan(t *testing.T) {
+	variables := map[string]map[string]bool{} // by package
+	for _, s := range sources(t) {
+		if variables[s.pkg] == nil {
+			variables[s.pkg] = map[string]bool{}
+		}
+		for _, d := range s.file.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.VAR || s.test {
+				continue
+			}
+			for _, spec := range g.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					variables[s.pkg][name.Name] = true
+				}
+			}
+		}
+	}
+	found := 0
+	for _, s := range sources(t) {
+		found += len(variables[s.pkg])
+		if s.test {
+			continue
+		}
+		for _, name := range assigned(s.file) {
+			if variables[s.pkg][name] && !slices.Contains(ofTheProcess, s.pkg+"."+name) {
+				t.Errorf("%s assigns the package variable %s", s.name, name)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("found no package variables, want those of wire")
+	}
+}
+
+// assigned returns the names that the functions of a file assign and do not declare.
+func assigned(f *ast.File) []string {
+	var out []string
+	target := func(e ast.Expr) {
+		for {
+			switch x := e.(type) {
+			case *ast.IndexExpr:
+				e = x.X
+				continue
+			case *ast.SelectorExpr:
+				e = x.X
+				continue
+			case *ast.StarExpr:
+				e = x.X
+				continue
+			case *ast.ParenExpr:
+				e = x.X
+				continue
+			case *ast.Ident:
+				local := false
+				if x.Obj != nil { // resolved in this file
+					_, ok := x.Obj.Decl.(*ast.ValueSpec)
+					local = !ok || f.Scope.Lookup(x.Name) != x.Obj
+				}
+				if !local && x.Name != "_" {
+					out = append(out, x.Name)
+				}
+			}
+			return
+		}
+	}
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				if n.Tok != token.DEFINE {
+					for _, e := range n.Lhs {
+						target(e)
+					}
+				}
+			case *ast.IncDecStmt:
+				target(n.X)
+			}
+			return true
+		})
+	}
+	return out
 }
 
 // TestEveryDomainErrorIsMapped looks for each exported Err… of the packages below
