@@ -39,8 +39,6 @@ func Open(dir string, o Options) (*Store, error) {
 		dir:       dir,
 		o:         o,
 		fs:        o.FS,
-		byName:    make(map[string]*Topic),
-		byID:      make(map[TopicID]*Topic),
 		colliding: make(collisions),
 		deleted:   make(map[TopicID]struct{}),
 	}
@@ -147,6 +145,7 @@ func (s *Store) load() error {
 	if err := s.checkMetaProperties(); err != nil {
 		return err
 	}
+	s.byName, s.byID = make(map[string]*Topic, len(st.topics)), make(map[TopicID]*Topic, len(st.topics))
 	for _, meta := range st.topics {
 		t := s.newTopic(meta)
 		s.byName[t.name], s.byID[t.id] = t, t
