@@ -16,15 +16,26 @@ import (
 //
 // Deliberately not done yet: the member checks of v9, since no group has members.
 //
+// Differs from Kafka: a group that is asked for all its offsets more than once is answered once. A small request could
+// ask for gigabytes.
+//
 // Kafka: KafkaApis.handleOffsetFetchRequest, OffsetMetadataManager.fetchOffsets.
 
 // offsetFetch answers an OffsetFetch request.
 func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
 	if r.version >= 8 {
-		resp.Groups = make([]kmsg.OffsetFetchResponseGroup, len(req.Groups))
+		resp.Groups = make([]kmsg.OffsetFetchResponseGroup, 0, len(req.Groups))
+		all := make(map[string]bool) // groups that are answered with all they have
 		for i := range req.Groups {
-			resp.Groups[i] = s.fetchGroupOffsets(r, &req.Groups[i], req.RequireStable)
+			g := &req.Groups[i]
+			if g.Topics == nil {
+				if all[g.Group] {
+					continue
+				}
+				all[g.Group] = true
+			}
+			resp.Groups = append(resp.Groups, s.fetchGroupOffsets(r, g, req.RequireStable))
 		}
 		return resp, nil
 	}

@@ -106,3 +106,22 @@ func TestOffsetFetchForgetsATopicThatWasMadeAnew(t *testing.T) {
 		}
 	}
 }
+
+func TestOffsetFetchAnswersAllOfAGroupOnce(t *testing.T) {
+	atVersions(t, "", 9, 8, func(t *testing.T, v int16) {
+		b := withGroups(newBroker(t, nil))
+		b.topic("orders", 1)
+		b.commitCode(b.commitRequest(8, "orders", 0))
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.Version = v
+		for _, name := range []string{"g", "h", "g", "h", "g"} {
+			g := kmsg.NewOffsetFetchRequestGroup()
+			g.Group = name
+			req.Groups = append(req.Groups, g)
+		}
+		resp := ask[*kmsg.OffsetFetchResponse](b, req)
+		if len(resp.Groups) != 2 || resp.Groups[0].Group != "g" || len(resp.Groups[0].Topics) != 1 || resp.Groups[1].Group != "h" || len(resp.Groups[1].Topics) != 0 {
+			t.Errorf("got %+v, want g with its offset and h with none, each once", resp.Groups)
+		}
+	})
+}
