@@ -33,10 +33,10 @@ type load struct {
 	// readsFail says that the faults concern reads too.
 	readsFail bool
 
-	wg      sync.WaitGroup // who waits for answers that nobody else waits for
-	mu      sync.Mutex
-	clients []*client // guarded by mu; closed at the end
-	inQuick []*batch  // guarded by mu; sent just now and perhaps not answered
+	wg       sync.WaitGroup // who waits for answers that nobody else waits for
+	mu       sync.Mutex
+	clients  []*client // guarded by mu; closed at the end
+	underWay []*batch  // guarded by mu; sent just now and perhaps not answered
 
 	poking sync.Mutex // held while poke is at it
 	over   bool       // guarded by poking; hangUp was called
@@ -287,10 +287,10 @@ func (l *load) someBatches(p *producer, r *rand.Rand) []*batch {
 func (l *load) sending(batches []*batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.inQuick) > 16 {
-		l.inQuick = append(l.inQuick[:0], l.inQuick[8:]...)
+	if len(l.underWay) > 16 {
+		l.underWay = append(l.underWay[:0], l.underWay[8:]...)
 	}
-	l.inQuick = append(l.inQuick, batches...)
+	l.underWay = append(l.underWay, batches...)
 }
 
 // resend sends batches once more, by another connection, and takes in the answer whenever it comes. It leaves out those
@@ -332,8 +332,9 @@ func (l *load) recover(c *client, p *producer, r *rand.Rand) bool {
 	return false
 }
 
-// poke does, while a sync hangs, what must not be answered before it is over: it sends again what is under
-// way; the consumer reads on by itself. Then it goes back and forth with the server a few times, so that an answer that is wrong has its chance.
+// poke does, while a sync hangs, what must not be answered before it is over: it sends again what is under way; the
+// consumer reads on by itself. Then it goes back and forth with the server a few times, so that an answer that is wrong
+// has its chance.
 func (l *load) poke() {
 	l.poking.Lock()
 	defer l.poking.Unlock()
@@ -341,7 +342,7 @@ func (l *load) poke() {
 		return
 	}
 	l.mu.Lock()
-	under := slices.Clone(l.inQuick)
+	under := slices.Clone(l.underWay)
 	l.mu.Unlock()
 	c, other := l.connect(), l.connect()
 	if c == nil || other == nil {
