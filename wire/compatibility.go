@@ -108,6 +108,7 @@ var differences = []difference{
 	{0, "records of a transaction", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
 	{0, "a request of version 0 to 2", "the connection is closed, as by Kafka; ApiVersions names version 0 all the same, since librdkafka needs to see it"},
 	{8, "a commit by a member of a group", "ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND: consumers assign partitions themselves until group membership is served"},
+	{9, "all offsets of a group, more than once in a request", "they are answered once"},
 	{10, "the coordinator of a share group's partition", "INVALID_REQUEST"},
 	{10, "the coordinator of a group when `__consumer_offsets` does not exist yet", "it is made before the answer; Kafka answers COORDINATOR_NOT_AVAILABLE once"},
 	{18, "the features `transaction.version`, `group.version`, `share.version`, `streams.version`", "not named: what they stand for is not served"},
