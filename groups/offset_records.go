@@ -92,7 +92,7 @@ func parseOffsetRecord(key, value []byte) (group string, k offsetKey, o *Offset,
 		o.LeaderEpoch = -1
 	}
 	if cv.Version == valueVersionExpiry {
-		o.ExpireMs = cv.ExpireTimestamp
+		o.ExpireMs = max(cv.ExpireTimestamp, -1) // no time is before 1970
 	}
 	return ck.Group, k, o, true, nil
 }
