@@ -236,7 +236,7 @@ func (s *Server) createdConfigs(own map[string]string) []kmsg.CreateTopicsRespon
 			continue
 		}
 		c := kmsg.NewCreateTopicsResponseTopicConfig()
-		c.Name, c.IsSensitive, c.Source = d.Name, d.Sensitive, int8(kmsg.ConfigSourceDynamicTopicConfig)
+		c.Name, c.IsSensitive, c.Source = d.Name, d.Sensitive, int8(sourceTopic)
 		if !isOwn {
 			value, c.Source = s.config.defaultOfTopics(d)
 		}
@@ -256,9 +256,9 @@ func (c *BrokerConfig) defaultOfTopics(d *storage.ConfigDef) (value string, sour
 		configs map[string]string
 		source  kmsg.ConfigSource
 	}{
-		{v.one, kmsg.ConfigSourceDynamicBrokerConfig},
-		{v.all, kmsg.ConfigSourceDynamicDefaultBrokerConfig},
-		{c.static, kmsg.ConfigSourceStaticBrokerConfig},
+		{v.one, sourceDynamicBroker},
+		{v.all, sourceDynamicDefault},
+		{c.static, sourceStaticBroker},
 	} {
 		for i := range d.Synonyms {
 			set, ok := layer.configs[d.Synonyms[i].Name]
@@ -270,7 +270,7 @@ func (c *BrokerConfig) defaultOfTopics(d *storage.ConfigDef) (value string, sour
 			}
 		}
 	}
-	return d.Default, int8(kmsg.ConfigSourceDefaultConfig)
+	return d.Default, int8(sourceDefault)
 }
 
 // failedTopic is the answer for a topic that is not made.
