@@ -153,16 +153,14 @@ func (r *recovery) syncNames() error {
 func (r *recovery) openSegments() error {
 	l, c := r.l, r.l.config.Load()
 	plans := r.plan.segments
-	// Segments below the log start go unread: their removal may have come only half way.
-	for len(plans) > 1 && plans[1].base <= l.logStart {
-		r.obsolete = append(r.obsolete, l.newSegment(plans[0].base, c.SegmentIndexBytes, plans[0].suffix))
-		plans = plans[1:]
-	}
 	r.scanned = len(plans)
 	var tail *segment // the one before, when its end was read and not taken from the name of the next
 	for i, p := range plans {
 		s := l.newSegment(p.base, c.SegmentIndexBytes, p.suffix)
 		l.segments = append(l.segments, s)
+		if r.write && tail != nil && tail.next < min(r.point, s.base) {
+			return l.corrupt(tail, tail.size, fmt.Sprintf("segment ends at offset %d, everything below %d was on disk", tail.next, r.point))
+		}
 		if r.torn == nil && r.write && tail != nil && tail.next != s.base {
 			// Of names that were not synced, a later one may have survived without an earlier one.
 			r.torn = &badBatch{position: tail.size, next: tail.next, reason: fmt.Sprintf("the next segment begins at offset %d", s.base)}

@@ -453,3 +453,23 @@ func TestFilesOfSegmentsInTheFuture(t *testing.T) {
 	}
 	rig.stop(l)
 }
+
+func TestSegmentThatEndsBelowTheRecoveryPointIsDamage(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	rig.configs["internal.segment.bytes"] = "300"
+	l := rig.start()
+	for i := range 6 {
+		appendDurably(t, l, testBatch(fmt.Sprint(i)))
+	}
+	rig.kill(l)
+	first := filepath.Join(testLogDir, "00000000000000000000.log")
+	size := len(testBatch("0"))
+	setFile(t, rig.fs, first, fileBytes(t, rig.fs, first)[:size])
+	rig.setPoint(3)
+	l = rig.start()
+	_, err := l.Offsets()
+	if c, ok := errors.AsType[*CorruptError](err); !ok || c.File != first || c.Position != int64(size) {
+		t.Errorf("got %v, want damage at position %d of %s", err, size, first)
+	}
+	rig.kill(l)
+}
