@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -105,6 +106,8 @@ func checkHeader(h []byte, minOffset, left int64) (size int64, reason string) {
 		return 0, fmt.Sprintf("base offset %d, want at least %d", b.BaseOffset(), minOffset)
 	case delta < 0 || b.Count() < 0 || int64(b.Count()) > int64(delta)+1:
 		return 0, fmt.Sprintf("%d records with a last offset delta of %d", b.Count(), delta)
+	case b.BaseOffset() >= math.MaxInt64-int64(delta):
+		return 0, fmt.Sprintf("base offset %d with a last offset delta of %d leaves no offset after it", b.BaseOffset(), delta)
 	}
 	return int64(n), ""
 }

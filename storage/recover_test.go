@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -504,5 +505,19 @@ func TestNameOfAnEmptySegmentIsDurableBeforeItsRecords(t *testing.T) {
 	rig.kill(l)
 	l = rig.start()
 	wantValues(t, readValues(t, l, 0, ReadUncommitted), "0=0", "1=1", "2=2", "3=3")
+	rig.kill(l)
+}
+
+func TestBatchAtTheEndOfAllOffsetsIsNone(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l := rig.start()
+	appendDurably(t, l, testBatch("a"))
+	rig.kill(l)
+	last := testBatch("b", "c")
+	last.SetBaseOffset(math.MaxInt64 - 1)
+	appendFile(t, rig.fs, filepath.Join(testLogDir, "00000000000000000000.log"), last)
+	l = rig.start()
+	wantOffsets(t, l, Offsets{LastStable: 1, HighWatermark: 1, End: 1})
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), "0=a")
 	rig.kill(l)
 }
