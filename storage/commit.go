@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,6 +32,11 @@ func newCommitter(threads int) *committer { return &committer{threads: threads} 
 func (c *committer) enqueue(l *Log) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.front > len(c.queue)/2 {
+		// Under load the queue is never empty; its front gives the room for its end.
+		c.queue = slices.Delete(c.queue, 0, c.front)
+		c.front = 0
+	}
 	c.queue = append(c.queue, l)
 	if c.workers < c.threads {
 		c.workers++

@@ -353,3 +353,15 @@ func TestWatchersArePokedWhenRecordsBecomeVisible(t *testing.T) {
 		rig.stop(l)
 	})
 }
+
+func TestQueueOfABusyCommitterStaysSmall(t *testing.T) {
+	c := newCommitter(0)
+	c.enqueue(nil)
+	for range 10_000 {
+		c.enqueue(nil)
+		c.front++ // as a worker does, and there is always one more
+	}
+	if n := cap(c.queue); n > 100 {
+		t.Errorf("the queue of two logs has room for %d", n)
+	}
+}
