@@ -365,3 +365,21 @@ func TestQueueOfABusyCommitterStaysSmall(t *testing.T) {
 		t.Errorf("the queue of two logs has room for %d", n)
 	}
 }
+
+// What was written and not synced when the topic goes is of no use; its file is closed, or its space would not be free.
+func TestAsyncLogThatIsDeletedClosesItsFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+		rig.durability = Async
+		rig.configs["message.timestamp.after.max.ms"] = "9223372036854775807"
+		l := rig.start()
+		appendDurably(t, l, testBatch("a"))
+		l.markDeleted()
+		if n := rig.ctx.files.count(); n != 0 {
+			t.Errorf("%d files are open, want 0", n)
+		}
+		time.Sleep(2 * asyncDelay)
+		synctest.Wait()
+		rig.ctx.commits.close()
+	})
+}

@@ -388,6 +388,7 @@ func (l *Log) markDeleted() {
 
 // closeFiles drops the log's references to its segments, whose files are closed when no reader is left. mu is held.
 func (l *Log) closeFiles() {
+	l.releaseDirty()
 	segments := l.segments
 	l.segments, l.active, l.doomed = nil, nil, nil
 	for _, s := range segments {
