@@ -44,7 +44,8 @@ func (l *Log) cut(cause error) {
 	if l.repair == nil {
 		l.repair = &repair{cause: cause}
 	}
-	l.repair.removed = append(l.repair.removed, l.segments[kept:]...)
+	gone := l.segments[kept:]
+	l.repair.removed = append(l.repair.removed, gone...)
 	l.segments = slices.Clip(l.segments[:kept])
 	l.active = to.segment
 	// Of what the next round had to do, what concerns segments that are closed still stands.
@@ -60,6 +61,10 @@ func (l *Log) cut(cause error) {
 		}
 		s.dirty = false
 		s.log.release()
+	}
+	for _, s := range gone {
+		s.drop = (*segment).retire // a round that is running may still sync it
+		s.release()
 	}
 	if s := l.active; s != nil {
 		l.cutSegment(s, to)
@@ -109,7 +114,6 @@ func (l *Log) mend() error {
 	for len(l.repair.removed) > 0 {
 		n := len(l.repair.removed) - 1
 		s := l.repair.removed[n]
-		s.retire() // nobody reads it: it was never visible
 		for _, name := range l.segmentFiles(s) {
 			if err := l.ctx.fs.Remove(name); err != nil && !notExist(err) {
 				return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -395,4 +396,45 @@ func TestTornTailWhoseCutFailedIsCutAgain(t *testing.T) {
 	l = rig.start()
 	wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
 	rig.kill(l)
+}
+
+// A write fails while a round syncs a segment that the cut takes away: its file is closed when the round ends.
+func TestFilesOfACutSegmentAreClosedAfterTheRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := false
+		var hold chan struct{}
+		second := "00000000000000000001.log"
+		rig := newLogRig(t, vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+			if wait := hold; wait != nil && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, second) {
+				<-wait
+			}
+			if failing && op.Kind == vfs.OpWriteAt {
+				return errInjected
+			}
+			return nil
+		}))
+		rig.configs["internal.segment.bytes"] = "300"
+		l := rig.start()
+		large := strings.Repeat("x", 150)
+		appendDurably(t, l, testBatch(large))
+		hold = make(chan struct{})
+		appendTo(t, l, testBatch(large)) // begins a segment
+		synctest.Wait()
+		failing = true
+		if _, err := l.Append(testBatch("y"), AppendOptions{}); !errors.Is(err, ErrStorage) {
+			t.Errorf("append: got %v, want ErrStorage", err)
+		}
+		failing = false
+		close(hold)
+		synctest.Wait()
+		rig.ctx.files.mu.Lock()
+		for _, f := range rig.ctx.files.open {
+			if _, err := rig.fs.Stat(f.name); err != nil {
+				t.Errorf("%s is still open: %v", f.name, err)
+			}
+		}
+		rig.ctx.files.mu.Unlock()
+		appendDurably(t, l, testBatch("y"))
+		rig.stop(l)
+	})
 }
