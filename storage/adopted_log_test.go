@@ -2,12 +2,15 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -182,4 +185,49 @@ func TestAdoptedLogWithOldBatchesStaysOffline(t *testing.T) {
 		t.Errorf("changes: %v", *changes)
 	}
 	rig.kill(l)
+}
+
+// Readers look at the indexes of closed segments without a lock, also while those are brought in order.
+func TestAdoptedLogIsReadWhileItIsTakenOver(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	rig := newLogRig(t, mem)
+	rig.configs["internal.segment.bytes"] = "2000"
+	rig.configs["index.interval.bytes"] = "300"
+	l := rig.start()
+	for i := range int64(100) {
+		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: -1})
+		b.Append(record.Record{Timestamp: i, Value: fmt.Append(nil, i)})
+		appendDurably(t, l, bytes.Clone(b.Bytes()))
+	}
+	rig.kill(l)
+	rig.adopted = true
+	var taken atomic.Bool
+	read := make(chan struct{}, 1<<16) // with room for all, so that the reader never learns what others have done
+	rig.fs = vfs.After(mem, func(op vfs.Op, _ error) {
+		if !taken.Load() && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, timeIndexSuffix) {
+			for range 2 {
+				<-read
+			}
+		}
+	})
+	l = rig.start()
+	wantOffsets(t, l, Offsets{LastStable: 100, HighWatermark: 100, End: 100})
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		for !taken.Load() {
+			for i := range int64(100) {
+				if got, ok, err := l.OffsetForTime(i, ReadUncommitted); err != nil || !ok || got.Offset != i {
+					t.Errorf("offset for time %d: got %+v, %v, %v", i, got, ok, err)
+				}
+			}
+			read <- struct{}{}
+		}
+	})
+	a := appendTo(t, l, testBatch("100"))
+	taken.Store(true)
+	readers.Wait()
+	if err := l.WaitDurable(context.Background(), a); err != nil {
+		t.Error(err)
+	}
+	rig.stop(l)
 }

@@ -246,10 +246,34 @@ func (l *Log) takeOver() error {
 		return err
 	}
 	r.write = true
-	if err := r.finish(); err != nil {
+	seen := l.renewClosed()
+	err := r.finish()
+	l.publish(l.here())
+	for _, s := range seen {
+		s.drop = (*segment).retire
+		s.release()
+	}
+	if err != nil {
 		r.write = false
 		return err
 	}
 	l.takeover = nil
 	return nil
+}
+
+// renewClosed puts others in the place of the closed segments, whose indexes are about to change, and returns those that
+// readers see, who look at their indexes without a lock. mu is held.
+func (l *Log) renewClosed() (seen []*segment) {
+	l.segments = slices.Clone(l.segments)
+	for i, s := range l.segments {
+		if s == l.active {
+			break
+		}
+		n := l.newSegment(s.base, 0, "")
+		n.size, n.next, n.offsets, n.times, n.txns = s.size, s.next, s.offsets, s.times, s.txns
+		n.maxTime, n.first, n.createdMs, n.modifiedMs = s.maxTime, s.first, s.createdMs, s.modifiedMs
+		l.segments[i] = n
+		seen = append(seen, s)
+	}
+	return seen
 }
