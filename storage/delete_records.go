@@ -109,7 +109,7 @@ func (l *Log) discard(s *segment) {
 	if l.deleted.Load() {
 		return // the whole directory goes
 	}
-	delay := time.Duration(l.config.Load().FileDeleteDelayMs) * time.Millisecond
+	delay := l.config.Load().fileDeleteDelay()
 	due := l.ctx.now().Add(delay)
 	for _, name := range l.segmentFiles(s) {
 		var err error

@@ -38,6 +38,7 @@ type retirements struct {
 
 	// moves is held while directories are examined and moved.
 	moves sync.Mutex
+	moved bool // since the data directory was synced; guarded by moves
 }
 
 // retiredDir is a directory to be removed.
@@ -112,8 +113,7 @@ func (s *Store) retire(t *Topic, partitions int32) (err error) {
 	if err := s.checkpoints.drop(t.name, partitions); err != nil {
 		return err
 	}
-	due := s.o.Now().Add(time.Duration(t.Config().FileDeleteDelayMs) * time.Millisecond)
-	moved := false
+	due := s.o.Now().Add(t.Config().fileDeleteDelay())
 	for p := range partitions {
 		dir := partitionDirName(t.name, p)
 		switch _, statErr := s.fs.Stat(filepath.Join(s.dir, dir)); {
@@ -125,18 +125,31 @@ func (s *Store) retire(t *Topic, partitions int32) (err error) {
 		if err := s.moveToDelete(dir, t.id, due); err != nil {
 			return err
 		}
-		moved = true
 	}
-	if moved {
-		return s.fs.SyncDir(s.dir)
+	return s.syncMoves()
+}
+
+// syncMoves makes the moves of directories durable, those of before too whose sync failed: a directory that came back
+// would stand where another topic of the name may be by then. moves is held.
+func (s *Store) syncMoves() error {
+	if !s.retiring.moved {
+		return nil
 	}
-	return nil
+	err := s.fs.SyncDir(s.dir)
+	s.retiring.moved = err != nil
+	return err
+}
+
+// move renames a directory; moves is held and syncMoves must follow.
+func (s *Store) move(from, to string) error {
+	s.retiring.moved = true
+	return s.fs.Rename(filepath.Join(s.dir, from), filepath.Join(s.dir, to))
 }
 
 // moveToDelete renames a partition directory; moves is held.
 func (s *Store) moveToDelete(dir string, id TopicID, due time.Time) error {
 	to := suffixedDirName(dir, hex.EncodeToString(id[:]), deleteSuffix)
-	if err := s.fs.Rename(filepath.Join(s.dir, dir), filepath.Join(s.dir, to)); err != nil {
+	if err := s.move(dir, to); err != nil {
 		return err
 	}
 	s.retiring.add(retiredDir{name: to, id: id, due: due})
@@ -170,7 +183,6 @@ func (s *Store) clearPlaces(topic string, from, to int32) error {
 	s.retiring.await(topic)
 	s.retiring.moves.Lock()
 	defer s.retiring.moves.Unlock()
-	moved := false
 	for p := from; p < to; p++ {
 		dir := partitionDirName(topic, p)
 		switch _, err := s.fs.Stat(filepath.Join(s.dir, dir)); {
@@ -179,16 +191,12 @@ func (s *Store) clearPlaces(topic string, from, to int32) error {
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrStorage, err)
 		}
-		m, err := s.evict(dir)
-		if err != nil {
+		if err := s.evict(dir); err != nil {
 			return fmt.Errorf("%w: move %s away: %w", ErrStorage, dir, err)
 		}
-		moved = moved || m
 	}
-	if moved {
-		if err := s.fs.SyncDir(s.dir); err != nil {
-			return fmt.Errorf("%w: %w", ErrStorage, err)
-		}
+	if err := s.syncMoves(); err != nil {
+		return fmt.Errorf("%w: %w", ErrStorage, err)
 	}
 	if err := s.checkpoints.drop("", 0); err != nil {
 		return fmt.Errorf("%w: %w", ErrStorage, err)
@@ -198,29 +206,29 @@ func (s *Store) clearPlaces(topic string, from, to int32) error {
 
 // evict renames a partition directory whose topic does not exist: to be removed when the topic was deleted, else out
 // of the way. A directory of a topic that exists stays, and so does one without an id and records: it is being made, or
-// was when the power went. moves is held. The caller syncs the data directory.
-func (s *Store) evict(dir string) (moved bool, err error) {
+// was when the power went. moves is held and syncMoves must follow.
+func (s *Store) evict(dir string) error {
 	path := filepath.Join(s.dir, dir)
 	m, err := readPartitionMetadata(s.fs, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if has, err := s.hasSegments(path); err != nil || !has {
-			return false, err
+			return err
 		}
 	case err != nil && !isCorrupt(err):
-		return false, err
+		return err
 	case err == nil:
 		if _, live := s.TopicByID(m.TopicID); live {
-			return false, nil
+			return nil
 		}
 		if s.isDeleted(m.TopicID) {
-			return true, s.moveToDelete(dir, m.TopicID, s.o.Now())
+			return s.moveToDelete(dir, m.TopicID, s.o.Now())
 		}
 	}
 	unique := newUUID()
 	to := suffixedDirName(dir, hex.EncodeToString(unique[:]), straySuffix)
 	s.o.Logger.Warn("directory belongs to no topic and is moved aside", "dir", dir, "id", m.TopicID, "to", to)
-	return true, s.fs.Rename(path, filepath.Join(s.dir, to))
+	return s.move(dir, to)
 }
 
 // hasSegments reports whether a directory holds a segment file.
@@ -345,7 +353,6 @@ func (s *Store) moveStrangers() (found []partitionKey, complete bool, err error)
 		known[d.name] = true
 	}
 	s.retiring.mu.Unlock()
-	moved := false
 	complete = true
 	for _, name := range names {
 		if id, ok := parseDeleteDirName(name); ok {
@@ -368,17 +375,12 @@ func (s *Store) moveStrangers() (found []partitionKey, complete bool, err error)
 		if info, err := s.fs.Stat(filepath.Join(s.dir, name)); err != nil || !info.IsDir {
 			continue
 		}
-		m, err := s.evict(name)
-		if err != nil {
+		if err := s.evict(name); err != nil {
 			s.o.Logger.Warn("directory of no topic is not moved aside", "dir", name, "err", err)
 			complete = false
 		}
-		moved = moved || m
 	}
-	if moved {
-		err = s.fs.SyncDir(s.dir)
-	}
-	return found, complete, err
+	return found, complete, s.syncMoves()
 }
 
 // isDeleted reports whether an id is that of a deleted topic of which directories may be left.

@@ -222,3 +222,52 @@ func TestDeletedTopicStaysDeletedOverKill(t *testing.T) {
 		closeStore(t, s)
 	})
 }
+
+// A deleted topic's directory moves away, which a power loss would undo: it does not come back as that of the next topic
+// of the name.
+func TestMoveWhoseSyncFailedIsDurableBeforeTheNextTopic(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	moved, failed := false, false
+	s := openStore(t, vfs.Inject(mem, func(o vfs.Op) error {
+		switch {
+		case o.Kind == vfs.OpRename && strings.HasSuffix(o.NewName, deleteSuffix):
+			moved = true
+		case o.Kind == vfs.OpSyncDir && o.Name == testDir && moved && !failed:
+			failed = true
+			return errInjected
+		}
+		return nil
+	}))
+	old := createTopic(t, s, "orders", 1)
+	mustProduce(t, old, 0, "old")
+	if err := s.DeleteTopic(old.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if !failed {
+		t.Error("no sync of the data directory failed")
+	}
+	createTopic(t, s, "orders", 1)
+	checkValues(t, lookUp(t, openStore(t, mem.CrashClone(1, 0)), "orders"), 0)
+}
+
+func TestDelayBeyondAllTimeKeepsDeletedDirectories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem(vfs.MemOptions{Now: time.Now})
+		s, err := Open(testDir, Options{FS: mem, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := runStore(t, s)
+		topic := createTopic(t, s, "orders", 1, "file.delete.delay.ms", "9223372036854775807")
+		mustProduce(t, topic, 0, "a")
+		if err := s.DeleteTopic(topic.ID()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := dirNames(t, mem, "-delete"); len(got) != 1 {
+			t.Errorf("directories of the deleted topic: %v, want one", got)
+		}
+		stop()
+		closeStore(t, s)
+	})
+}

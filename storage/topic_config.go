@@ -1,6 +1,10 @@
 package storage
 
-import "sort"
+import (
+	"math"
+	"sort"
+	"time"
+)
 
 // topicConfigs is the one table of topic configs: those of Apache Kafka 4.4 with their types, defaults, valid values
 // and broker-level names, sorted by name. CreateTopics, the two ways of altering, DescribeConfigs, Open's
@@ -283,6 +287,11 @@ func (c *TopicConfig) MaxSegmentMs() int64 {
 		return min(c.MaxCompactionLagMs, c.SegmentMs)
 	}
 	return c.SegmentMs
+}
+
+// fileDeleteDelay is file.delete.delay.ms. What a Duration cannot hold is as good as for ever.
+func (c *TopicConfig) fileDeleteDelay() time.Duration {
+	return time.Duration(min(c.FileDeleteDelayMs, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
 // newTopicConfig makes the effective config of valid overrides over valid defaults.
