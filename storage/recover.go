@@ -37,7 +37,12 @@ func (l *Log) loadDirectory() error {
 		return err
 	}
 	r := &recovery{l: l, write: !l.origin.adopted, point: l.origin.recoveryPoint}
-	l.made.Store(slices.Contains(names, partitionMetadataFile) && r.write)
+	if r.write && slices.Contains(names, partitionMetadataFile) {
+		if err := r.checkTopic(); err != nil {
+			return err
+		}
+		l.made.Store(true)
+	}
 	r.plan, err = planDirectory(names, r.swapEnd)
 	if err != nil {
 		return err
@@ -83,6 +88,23 @@ func (l *Log) loadDirectory() error {
 	l.commit.synced = l.end.Load()
 	l.publish(l.here())
 	return nil
+}
+
+// checkTopic makes sure that the directory is that of the log's topic and not of another that had or has its name.
+func (r *recovery) checkTopic() error {
+	l := r.l
+	var m PartitionMetadata
+	err := l.ctx.files.withRoom(func() (err error) {
+		m, err = readPartitionMetadata(l.ctx.fs, l.dir)
+		return err
+	})
+	if err == nil && m.TopicID != l.id {
+		err = &CorruptError{
+			File: l.path(partitionMetadataFile), Position: -1,
+			Reason: fmt.Sprintf("topic id %s, that of %s is %s", m.TopicID, l.topic, l.id),
+		}
+	}
+	return err
 }
 
 // swapEnd returns the offset after the last batch of a segment that is to replace others.

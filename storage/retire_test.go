@@ -271,3 +271,21 @@ func TestDelayBeyondAllTimeKeepsDeletedDirectories(t *testing.T) {
 		closeStore(t, s)
 	})
 }
+
+func TestDirectoryOfAnotherTopicIsNotServed(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	s := openStore(t, mem)
+	mustProduce(t, createTopic(t, s, "orders", 1), 0, "theirs")
+	closeStore(t, s)
+	dir := filepath.Join(testDir, "orders-0")
+	if err := writePartitionMetadata(mem, dir, TopicID(newUUID())); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, mem)
+	l, _ := lookUp(t, s, "orders").Partition(0)
+	got, err := values(l)
+	if c, ok := errors.AsType[*CorruptError](err); !ok || c.File != filepath.Join(dir, partitionMetadataFile) {
+		t.Errorf("got %q, %v, want a *CorruptError of %s", got, err, partitionMetadataFile)
+	}
+	closeStore(t, s)
+}
