@@ -328,11 +328,14 @@ func TestTopicsSurviveEveryFailure(t *testing.T) {
 // TestKillIsNotTakenForDurable ends the process before each operation of a scenario, has another go on in what is then
 // there and not yet on disk, and takes the power: what the second one acknowledged must be left.
 func TestKillIsNotTakenForDurable(t *testing.T) {
+	var mu sync.Mutex // several logs are closed at a time
 	var killed []*vfs.Mem
 	var before []string
 	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
 	s := openStore(t, vfs.Inject(mem, func(o vfs.Op) error {
 		if o.Kind.Mutates() {
+			mu.Lock()
+			defer mu.Unlock()
 			killed, before = append(killed, mem.KillClone()), append(before, o.String())
 		}
 		return nil
