@@ -84,7 +84,7 @@ func (l leaderEpochs) earliest() (EpochEntry, bool) {
 // begins, which for the latest is logEnd. Below the first known epoch that is (asked, start of the first); an epoch
 // above the latest, and -1, are (-1, -1).
 func (l leaderEpochs) endOffset(asked int32, logEnd int64) (epoch int32, offset int64) {
-	if asked < 0 || asked > l.latest() {
+	if asked == -1 || asked > l.latest() || len(l) == 0 {
 		return -1, -1
 	}
 	if asked == l.latest() {

@@ -159,7 +159,10 @@ func produceErrors(req *kmsg.ProduceRequest, err error) *kmsg.ProduceResponse {
 		for j := range t.Partitions {
 			p := &out.Partitions[j]
 			p.Default()
-			p.Partition, p.ErrorCode, p.ErrorMessage = t.Partitions[j].Partition, errorCode(err), errorMessage(err)
+			p.Partition, p.ErrorCode = t.Partitions[j].Partition, errorCode(err)
+			if err != error(kerr.TransactionalIDAuthorizationFailed) { // Kafka: KafkaApis.handleProduceRequest gives no text
+				p.ErrorMessage = errorMessage(err)
+			}
 			p.BaseOffset, p.LogAppendTime, p.LogStartOffset = -1, -1, -1
 		}
 	}

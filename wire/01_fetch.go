@@ -87,8 +87,13 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 		f.replica = req.ReplicaState.ID
 	}
 	f.isolation = storage.ReadUncommitted
-	if req.IsolationLevel == 1 {
+	switch req.IsolationLevel {
+	case 0:
+	case 1:
 		f.isolation = storage.ReadCommitted
+	default: // Kafka: IsolationLevel.forId throws
+		f.collect(req)
+		return f.refuse(req.SessionID, kerr.UnknownServerError), nil
 	}
 	f.maxBytes = min(int(req.MaxBytes), int(s.config.Int("fetch.max.bytes")))
 	f.minBytes = min(int(req.MinBytes), f.maxBytes)
@@ -119,6 +124,20 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 	bufs := f.bufs
 	f.bufs = nil
 	return resp.encode(req.Version, bufs), nil
+}
+
+// refuse answers the whole request with err: until version 12 for each partition too.
+// Kafka: FetchRequest.getErrorResponse.
+func (f *fetchCall) refuse(session int32, err *kerr.Error) *encoded {
+	resp := fetchResponse{code: err.Code, sessionID: session}
+	if f.version < 13 {
+		for i := range f.partitions {
+			f.partitions[i].fail(err)
+			f.partitions[i].abortedNull = false
+		}
+		resp.partitions = f.partitions
+	}
+	return resp.encode(f.version, nil)
 }
 
 // recycle gives the scratch back. The answer does not refer to it.
@@ -254,7 +273,7 @@ func (f *fetchCall) read(partitions []fetchPartition) (bytes int, urgent bool, e
 		if err := f.check(p); err != nil {
 			p.fail(err)
 		} else if p.divergingEpoch < 0 {
-			if err := f.readOne(p, max(0, min(left, int(p.want.maxBytes))), bytes == 0); err != nil {
+			if err := f.readOne(p, min(left, int(p.want.maxBytes)), bytes == 0); err != nil {
 				return bytes, urgent, err
 			}
 		}
@@ -294,11 +313,16 @@ func (f *fetchCall) check(p *fetchPartition) error {
 // readOne reads one partition, at most limit bytes, or the first batch if that is larger and first is set. The error
 // is the context's, while waiting for memory; one of the log is put into p.
 func (f *fetchCall) readOne(p *fetchPartition, limit int, first bool) error {
-	n, err := p.log.Readable(p.want.offset, f.isolation, limit)
-	if err != nil {
+	n, err := p.log.Readable(p.want.offset, f.isolation, max(1, limit))
+	switch {
+	case err != nil:
 		p.fail(err)
 		return nil
+	case limit < 0 && n > 0: // Kafka: LogSegment.read throws
+		p.fail(kerr.UnknownServerError)
+		return nil
 	}
+	limit = max(0, limit)
 	dst, err := f.space(min(n, limit))
 	if err != nil {
 		return err

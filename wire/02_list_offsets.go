@@ -62,6 +62,8 @@ func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.Li
 			answer.Partition = p.Partition
 			key := fetchKey{topic: t.Topic, partition: p.Partition}
 			switch n, repeated := twice[key]; {
+			case req.IsolationLevel < 0 || req.IsolationLevel > 1: // Kafka: IsolationLevel.forId throws
+				answer.ErrorCode = kerr.UnknownServerError.Code
 			case !allowed:
 				answer.ErrorCode = kerr.TopicAuthorizationFailed.Code
 			case repeated:

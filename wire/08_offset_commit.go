@@ -38,11 +38,7 @@ func (s *Server) offsetCommit(r *request, req *kmsg.OffsetCommitRequest) (*kmsg.
 	}
 	code := int16(0)
 	if req.Generation >= 0 {
-		// Kafka: OffsetMetadataManager.validateOffsetCommit for a group that is not there.
-		code = kerr.IllegalGeneration.Code
-		if r.version >= 9 {
-			code = kerr.GroupIDNotFound.Code
-		}
+		code = s.refuseGeneration(r, req.Group)
 	}
 	if code == 0 {
 		retention := time.Duration(-1)
@@ -62,6 +58,21 @@ func (s *Server) offsetCommit(r *request, req *kmsg.OffsetCommitRequest) (*kmsg.
 		answers[i].ErrorCode = code
 	}
 	return resp, nil
+}
+
+// refuseGeneration is the answer to a commit with a generation, which no group has given: a group that has committed
+// offsets exists and knows no such member. Kafka: OffsetMetadataManager.validateOffsetCommit, ClassicGroup.validateMember.
+func (s *Server) refuseGeneration(r *request, group string) int16 {
+	offsets, err := s.groups.FetchOffsets(group, nil)
+	switch {
+	case err != nil:
+		return errorCode(err)
+	case len(offsets) > 0:
+		return kerr.UnknownMemberID.Code
+	case r.version >= 9:
+		return kerr.GroupIDNotFound.Code
+	}
+	return kerr.IllegalGeneration.Code
 }
 
 // checkOffsetCommit lays out the response in the order of the request, answers the

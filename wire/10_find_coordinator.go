@@ -38,6 +38,9 @@ func (s *Server) findCoordinator(r *request, req *kmsg.FindCoordinatorRequest) (
 		err := s.checkCoordinator(r, req.Version, req.CoordinatorType, key)
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key, c.ErrorCode, c.ErrorMessage = key, errorCode(err), kmsg.StringPtr("")
+		if c.ErrorCode == kerr.InvalidRequest.Code {
+			c.ErrorMessage = errorMessage(err) // Kafka: FindCoordinatorRequest.getErrorResponse
+		}
 		c.NodeID, c.Host, c.Port = s.coordinator(r, err)
 		resp.Coordinators = append(resp.Coordinators, c)
 	}

@@ -135,7 +135,11 @@ func (d *topicDeletion) delete(t *kmsg.DeleteTopicsRequestTopic, answer *kmsg.De
 		return kerr.TopicAuthorizationFailed, false
 	}
 	answer.TopicID = topic.ID()
-	if d.resolved[topic.ID()] > 1 {
+	switch n := d.resolved[topic.ID()]; {
+	case n < 0:
+		return nil, true
+	case n > 1:
+		d.resolved[topic.ID()] = -1 // one answer for both
 		return detail(kerr.InvalidRequest, "the topic is in the request by its name and by its id"), false
 	}
 	return d.s.store.DeleteTopic(topic.ID()), false

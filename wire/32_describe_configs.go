@@ -77,6 +77,9 @@ func (s *Server) describeConfigs(r *request, req *kmsg.DescribeConfigsRequest) (
 		}
 		if err != nil {
 			out.ErrorCode, out.ErrorMessage = errorCode(err), errorMessage(err)
+			if out.ErrorCode == kerr.UnknownTopicOrPartition.Code {
+				out.ErrorMessage = new(string) // as Kafka: ConfigHelper.describeConfigs
+			}
 		}
 		for _, c := range configs {
 			if len(q.ConfigNames) > 0 && !slices.Contains(q.ConfigNames, c.Name) {

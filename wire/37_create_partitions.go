@@ -35,6 +35,9 @@ func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest)
 		}
 		answer := kmsg.NewCreatePartitionsResponseTopic()
 		answer.Topic, answer.ErrorCode, answer.ErrorMessage = t.Topic, errorCode(err), errorMessage(err)
+		if err == error(kerr.UnknownTopicOrPartition) {
+			answer.ErrorMessage = nil // Kafka: ReplicationControlManager.createPartition says nothing about it
+		}
 		resp.Topics = append(resp.Topics, answer)
 	}
 	return resp, nil
@@ -51,7 +54,7 @@ func (s *Server) addPartitions(t *kmsg.CreatePartitionsRequestTopic, validateOnl
 	} else if added := t.Count - have; t.Assignment != nil && len(t.Assignment) != int(added) {
 		return detail(kerr.InvalidReplicaAssignment, fmt.Sprintf("%d assignments for %d new partitions", len(t.Assignment), added))
 	} else if added > maxNewPartitions {
-		return detail(kerr.InvalidPartitions, fmt.Sprintf("%d new partitions, want at most %d at a time", added, maxNewPartitions))
+		return detail(kerr.PolicyViolation, fmt.Sprintf("%d new partitions, want at most %d at a time", added, maxNewPartitions))
 	}
 	for i := range t.Assignment {
 		if err := s.checkReplicas(t.Assignment[i].Replicas); err != nil {

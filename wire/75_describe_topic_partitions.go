@@ -11,7 +11,8 @@ import (
 
 // DescribeTopicPartitions, key 75, version 0: what Metadata says of topics, page by page.
 //
-// Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse.
+// Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse. Differs from Kafka: a name that
+// is empty is refused alone, where Kafka fails the whole request; one bad name does not fail its neighbours.
 func (s *Server) describeTopicPartitions(r *request, req *kmsg.DescribeTopicPartitionsRequest) (*kmsg.DescribeTopicPartitionsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
 	all := len(req.Topics) == 0
