@@ -204,7 +204,7 @@ func buildHeaders(r *record.Record, v any) error {
 }
 
 // decodeBatches hangs the record batches in b under n: an array of structs with the header's fields, the records and
-// the bytes of the body. Of a last batch that is cut short only the length is kept.
+// the bytes of the body. A last batch that is cut short is left out (see Normalisers).
 func decodeBatches(n *Node, b []byte, start int) {
 	if len(b) == 0 {
 		return
@@ -214,9 +214,12 @@ func decodeBatches(n *Node, b []byte, start int) {
 	var reader record.Reader
 	for len(b) > 0 {
 		size, err := record.PeekSize(b)
+		if errors.Is(err, record.ErrShort) || err == nil && size > len(b) && len(n.Children) > 0 {
+			return // the cut-off rule
+		}
 		if err != nil || size > len(b) {
 			item := &Node{Kind: Struct, Start: start, End: start + len(b)}
-			item.leaf("(cut off or no batch)", fmt.Sprintf("%d bytes", len(b)), start, start+len(b))
+			item.leaf("(no batch)", fmt.Sprintf("%d bytes", len(b)), start, start+len(b))
 			n.Children = append(n.Children, item)
 			return
 		}

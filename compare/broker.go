@@ -102,4 +102,3 @@ func (n *Node) int(name string) int64 {
 	}
 	return 0
 }
-

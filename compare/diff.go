@@ -183,7 +183,8 @@ func compareFields(a, b *Answer) []Difference {
 func missing(a, b *Answer, difference func(f FieldValue, bytes string) Difference) []Difference {
 	has := map[string]bool{}
 	for _, f := range b.Fields {
-		for p := f.Path; p != ""; p = parent(p) {
+		has[f.Path] = true
+		for p := strings.TrimSuffix(f.Path, "[]"); p != ""; p = parent(p) {
 			has[p] = true
 		}
 	}

@@ -34,6 +34,7 @@ var Normalisers = []Normaliser{
 	{"size", "sizes of disks, and epochs of the metadata log, are <size> when they are not negative"},
 	{"order", "arrays of structs are sorted by their keys, but for records, headers and synonyms and where the step says that order counts"},
 	{"others", "topics, groups and config resources that the run did not make and did not ask for are left out"},
+	{"cut off", "a last batch of a fetch of which a limit has cut the end off is left out; clients ignore it, and whole batches only are as good"},
 	{"ignored", "fields that the step names, with its reason"},
 }
 
@@ -54,7 +55,7 @@ var clocks = []string{"logappendtimems", "timestamp", "basetimestamp", "maxtimes
 var sizes = []string{"totalbytes", "usablebytes", "finalizedfeaturesepoch"}
 
 // keys are the fields that tell the elements of an array apart, in the order in which they make up its label.
-var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "resourcename", "partitionindex", "partition", "groupid", "key", "keytype", "coordinatorkey", "nodeid", "brokerid", "apikey", "logdir", "transactionalid", "user", "mechanism", "feature"}
+var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "resourcename", "partitionindex", "partition", "index", "groupid", "key", "keytype", "coordinatorkey", "nodeid", "brokerid", "apikey", "logdir", "transactionalid", "user", "mechanism", "feature"}
 
 // inOrder are the arrays whose order always counts.
 var inOrder = []string{"records", "headers", "synonyms"}

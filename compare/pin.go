@@ -79,7 +79,7 @@ func samePinned(want, got any, p string) bool {
 	return fmt.Sprint(want) == fmt.Sprint(got)
 }
 
-// valueAt finds a value in an answer as it came: topics[0].partitions[1].errorCode. A path that ends in [] is the length
+// valueAt finds a value in an answer as it came: topics[0].partitions[partitionIndex=1].errorCode. A path that ends in [] is the length
 // of an array; an array or struct itself is its number of children.
 func valueAt(root *Node, path string) (any, bool) {
 	n := root
@@ -101,6 +101,10 @@ func valueAt(root *Node, path string) (any, bool) {
 			if index == "" {
 				return int64(len(n.Children)), n.Kind == Array
 			}
+			if field, want, ok := strings.Cut(index, "="); ok { // the element with that value in a field
+				n = elementWith(n, field, want)
+				continue
+			}
 			i, err := strconv.Atoi(index)
 			if err != nil || n.Kind != Array || i < 0 || i >= len(n.Children) {
 				return nil, false
@@ -115,4 +119,14 @@ func valueAt(root *Node, path string) (any, bool) {
 		return int64(len(n.Children)), true
 	}
 	return n.Value, true
+}
+
+// elementWith is the first element of an array that has a value in a field, or nil.
+func elementWith(n *Node, field, want string) *Node {
+	for _, item := range n.Children {
+		if c := item.Child(field); c != nil && fmt.Sprint(c.Value) == want {
+			return item
+		}
+	}
+	return nil
 }

@@ -102,34 +102,79 @@ func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error)
 			return r, fmt.Errorf("no case %s at versions that both serve", strings.Join(o.Only, ", "))
 		}
 	}
-	for i, c := range cases {
-		if err := ctx.Err(); err != nil {
-			return r, errors.New("interrupted")
-		}
-		if o.Progress != nil {
-			o.Progress(i, len(cases), c.Case)
-		}
-		result := CaseResult{Name: c.String(), Scenario: c.Scenario.Name, Version: c.Version, Row: c.Row, Why: c.Scenario.Why}
-		if c.skip != "" {
-			result.NotRun = c.skip
-			r.Cases = append(r.Cases, result)
-			continue
-		}
-		var transcripts [2]Transcript
-		var errs [2]error
-		var wg sync.WaitGroup
-		for side, b := range []*Broker{r.A, r.B} {
-			wg.Go(func() { transcripts[side], errs[side] = runCase(ctx, b, side, i, c.Case, &o, [2]*Broker{r.A, r.B}) })
-		}
-		wg.Wait()
-		if err := errors.Join(errs[:]...); err != nil {
-			return r, fmt.Errorf("%s: %w", c.Case, err)
-		}
-		result.compare(transcripts[0], transcripts[1])
-		r.Cases = append(r.Cases, result)
+	r.Cases = make([]CaseResult, len(cases))
+	if err := r.runAll(ctx, cases, &o); err != nil {
+		r.Cases = slices.DeleteFunc(r.Cases, func(c CaseResult) bool { return c.Name == "" })
+		return r, err
 	}
 	r.judge(o.Expected, scenarios)
 	return r, nil
+}
+
+// parallel is how many cases run at once. Each has names of its own, so they do not meet; but for those that say they
+// must be alone.
+const parallel = 6
+
+// runAll runs the cases into r.Cases. The first error ends it when the cases under way are through.
+func (r *Report) runAll(ctx context.Context, cases []plannedCase, o *Options) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards failed and o.Progress
+	var failed error
+	slots := make(chan struct{}, parallel)
+	for i, c := range cases {
+		if c.Scenario.Alone {
+			wg.Wait()
+		}
+		slots <- struct{}{}
+		mu.Lock()
+		stop := failed != nil || ctx.Err() != nil
+		if o.Progress != nil && !stop {
+			o.Progress(i, len(cases), c.Case)
+		}
+		mu.Unlock()
+		if stop {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			result, err := r.runOne(ctx, i, c, o)
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", c.Case, err))
+				return
+			}
+			r.Cases[i] = result
+		})
+		if c.Scenario.Alone {
+			wg.Wait()
+		}
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return failed
+}
+
+// runOne runs one case on both sides at once and compares.
+func (r *Report) runOne(ctx context.Context, number int, c plannedCase, o *Options) (CaseResult, error) {
+	result := CaseResult{Name: c.String(), Scenario: c.Scenario.Name, Version: c.Version, Row: c.Row, Why: c.Scenario.Why, NotRun: c.skip}
+	if c.skip != "" {
+		return result, nil
+	}
+	var transcripts [2]Transcript
+	var errs [2]error
+	var wg sync.WaitGroup
+	for side, b := range []*Broker{r.A, r.B} {
+		wg.Go(func() { transcripts[side], errs[side] = runCase(ctx, b, side, number, c.Case, o, [2]*Broker{r.A, r.B}) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return result, err
+	}
+	result.compare(transcripts[0], transcripts[1])
+	return result, nil
 }
 
 type plannedCase struct {
@@ -194,4 +239,3 @@ func common(a *API, sides [2]*Broker) Range {
 func prefixOf(seed uint64, side, number int) string {
 	return fmt.Sprintf("gwcmp-%07x-%c%04d-", seed&0xfffffff, 'a'+side, number%10000)
 }
-

@@ -29,8 +29,9 @@ type runner struct {
 // pending is a request whose answer a later step awaits.
 type pending struct {
 	*call
-	conn  string
-	asked []string
+	conn   string
+	asked  []string
+	values map[string]any
 }
 
 func runCase(ctx context.Context, b *Broker, side, number int, c Case, o *Options, sides [2]*Broker) (Transcript, error) {
@@ -292,7 +293,7 @@ func (r *runner) request(ctx context.Context, number int, st *Step, compared boo
 		c.clientID = *st.ClientID
 	}
 	q, err := c.send(a, version, body)
-	p := &pending{call: q, conn: st.Conn, asked: stringsIn(values)}
+	p := &pending{call: q, conn: st.Conn, asked: stringsIn(values), values: values}
 	switch {
 	case err != nil:
 		r.add(number, st, p, answer{outcome: "closed"})
@@ -353,6 +354,8 @@ func (r *runner) take(ctx context.Context, number int, st *Step, p *pending) err
 	r.add(number, st, p, a)
 	if a.outcome != "answered" {
 		r.hangUp(p.conn)
+	} else if err := r.settle(ctx, p, a); err != nil {
+		return err
 	}
 	for name, path := range st.Capture {
 		v, ok := valueAt(a.root, path)
@@ -373,7 +376,7 @@ func (r *runner) hangUp(name string) {
 
 // add puts an answer into the transcript, normalised and held against its pins.
 func (r *runner) add(number int, st *Step, p *pending, a answer) {
-	out := Answer{Step: number, Does: st.Does, API: p.api.Name, Version: p.version, frame: a.frame}
+	out := Answer{Step: number, Does: r.text(st.Does), API: p.api.Name, Version: p.version, frame: a.frame}
 	out.Fields = append(out.Fields, FieldValue{Path: "(outcome)", Value: a.outcome})
 	if a.fault != "" {
 		out.Fields = append(out.Fields, FieldValue{Path: "(does not decode)", Value: a.fault})
@@ -404,6 +407,14 @@ func (r *runner) add(number int, st *Step, p *pending, a answer) {
 		}
 	}
 	r.out.Answers = append(r.out.Answers, out)
+}
+
+// text puts the variables into words for people, where they can be.
+func (r *runner) text(s string) string {
+	if v, err := r.vars.resolveText(s); err == nil {
+		return fmt.Sprint(v)
+	}
+	return s
 }
 
 // raw writes bytes and looks at what comes: an answer's bytes, the end of the connection, or nothing in time.

@@ -35,6 +35,8 @@ type Scenario struct {
 	// Configs are broker configs that the scenario relies on; both brokers are expected to have them.
 	Configs map[string]string `yaml:"configs"`
 	Steps   []*Step           `yaml:"steps"`
+	// Alone keeps other cases from running beside this one: it changes what they see.
+	Alone bool `yaml:"alone"`
 	// Finally runs at the end whatever happened; it is not compared.
 	Finally []*Step `yaml:"finally"`
 

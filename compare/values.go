@@ -29,6 +29,9 @@ func (vars variables) resolve(v any) (any, error) {
 		}
 		return out, nil
 	case map[string]any:
+		if _, ok := v["repeat"]; ok && len(v) == 2 {
+			return vars.repeated(v)
+		}
 		out := make(map[string]any, len(v))
 		for k, item := range v {
 			name, err := vars.resolveText(k)
@@ -42,6 +45,19 @@ func (vars variables) resolve(v any) (any, error) {
 		return out, nil
 	}
 	return v, nil
+}
+
+// repeated is {repeat: x, times: 5}: a long text.
+func (vars variables) repeated(v map[string]any) (any, error) {
+	times, err := vars.resolve(v["times"])
+	if err != nil {
+		return nil, err
+	}
+	n, err := asInt(times)
+	if err != nil || n < 0 || n > 1<<20 {
+		return nil, fmt.Errorf("repeat %v times: %w", times, err)
+	}
+	return strings.Repeat(fmt.Sprint(v["repeat"]), int(n)), nil
 }
 
 func (vars variables) resolveText(s string) (any, error) {

@@ -60,7 +60,7 @@ func TestCompareExitCodes(t *testing.T) {
 		{[]string{"-a", a, "-b", b, "api-versions"}, exitDone, "6 same"},
 		{[]string{"-a", a, "-b", b, "api-versions@v4"}, exitDone, "1 same"},
 		{[]string{"-a", a, "-b", b, "--file", scenario}, exitNo, "numPartitions"},
-		{[]string{"-a", a, "-b", b, "--api", "ListOffsets", "--api-versions", "max"}, exitDone, "0 different"},
+		{[]string{"-a", a, "-b", b, "--api", "OffsetForLeaderEpoch", "--api-versions", "max"}, exitDone, "0 different"},
 		{[]string{"-a", a, "-b", b, "nothing-like-it"}, exitUsage, ""},
 		{[]string{"-a", a}, exitUsage, ""},
 		{[]string{"-a", a, "-b", b, "-o", "pdf"}, exitUsage, ""},
