@@ -349,7 +349,7 @@ func (l *Log) roll(c *TopicConfig, nowMs int64) error {
 	if old := l.active; old != nil {
 		l.commit.rolled = append(l.commit.rolled, rolledSegment{segment: old, next: base})
 		l.commit.names = true
-	} else if err := l.ctx.fs.SyncDir(l.dir); err != nil {
+	} else if err := l.ctx.files.syncDir(l.dir); err != nil {
 		// The first segment must not be missing when a crash leaves the second: the log would seem to begin there.
 		return errors.Join(err, s.log.retire(), l.ctx.fs.Remove(segmentFile(l.dir, base, logSuffix)))
 	}

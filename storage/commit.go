@@ -285,7 +285,7 @@ func (l *Log) syncRound(r round) error {
 		return l.ctx.files.withRoom(func() error { return writeLeaderEpochs(l.ctx.fs, l.dir, r.epochs) })
 	}
 	if r.names || len(r.rolled) > 0 {
-		return l.ctx.fs.SyncDir(l.dir)
+		return l.ctx.files.syncDir(l.dir)
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func (l *Log) mend() error {
 			}
 		}
 	}
-	if err := l.ctx.fs.SyncDir(l.dir); err != nil {
+	if err := l.ctx.files.syncDir(l.dir); err != nil {
 		return err
 	}
 	l.logger().Info("cut is on disk; the log takes appends again", "offset", l.end.Load())

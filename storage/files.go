@@ -188,14 +188,19 @@ func (o *openFiles) makeRoom() bool {
 	return len(victims) > 0
 }
 
-// withRoom calls do, which opens files of its own, and once more when it failed and files could be closed: the process
-// may have been out of file descriptors.
+// withRoom calls do, which opens files of its own, and once more when one could not be opened and others could be
+// closed: the process may have been out of file descriptors. Nothing is done again after a write or a sync that failed.
 func (o *openFiles) withRoom(do func() error) error {
 	err := do()
-	if err != nil && !vfs.IsNoSpace(err) && !errors.Is(err, fs.ErrNotExist) && o.makeRoom() {
+	if p, ok := errors.AsType[*fs.PathError](err); ok && p.Op == "open" && !errors.Is(err, fs.ErrNotExist) && o.makeRoom() {
 		err = do()
 	}
 	return err
+}
+
+// syncDir makes the names in a directory durable.
+func (o *openFiles) syncDir(dir string) error {
+	return o.withRoom(func() error { return o.fs.SyncDir(dir) })
 }
 
 // close closes the file if it is open and nobody uses it.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -115,5 +116,46 @@ func TestMissingFileIsNotMade(t *testing.T) {
 func TestUnusedLogIsSmall(t *testing.T) {
 	if n := unsafe.Sizeof(Log{}); n > 1<<10 {
 		t.Errorf("a Log takes %d bytes, want at most 1024", n)
+	}
+}
+
+// Only what could not be opened is done again when files were closed: a sync that failed is a failure.
+func TestFailedSyncOfNamesIsNotMadeAgain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		err   error
+		fails bool
+	}{
+		{"sync", errInjected, true},
+		{"open", &fs.PathError{Op: "open", Path: testLogDir, Err: errors.New("too many open files")}, false},
+	} {
+		for _, epochs := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/epochs=%v", c.name, epochs), func(t *testing.T) {
+				armed := false
+				rig := newLogRig(t, vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+					if armed && op.Kind == vfs.OpSyncDir && op.Name == testLogDir {
+						armed = false
+						return c.err
+					}
+					return nil
+				}))
+				rig.configs["internal.segment.bytes"] = "300"
+				l := rig.start()
+				for range 4 {
+					appendDurably(t, l, testBatch("x"))
+				}
+				if !epochs {
+					if err := l.flush(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				armed = true
+				err := l.WaitDurable(context.Background(), appendTo(t, l, testBatch("x"))) // begins a segment
+				if errors.Is(err, ErrStorage) != c.fails || armed {
+					t.Errorf("got %v, want ErrStorage: %v", err, c.fails)
+				}
+				rig.stop(l)
+			})
+		}
 	}
 }

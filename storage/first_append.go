@@ -58,7 +58,7 @@ func (l *Log) makeDirectory() error {
 	if err != nil {
 		return err
 	}
-	err = l.ctx.root.sync(func() error { return l.ctx.fs.SyncDir(filepath.Dir(l.dir)) })
+	err = l.ctx.root.sync(func() error { return l.ctx.files.syncDir(filepath.Dir(l.dir)) })
 	if err == nil {
 		l.made.Store(true)
 	}

@@ -165,7 +165,7 @@ func (r *recovery) syncNames() error {
 	if !r.names {
 		return nil
 	}
-	err := r.l.ctx.fs.SyncDir(r.l.dir)
+	err := r.l.ctx.files.syncDir(r.l.dir)
 	r.names = err != nil
 	return err
 }

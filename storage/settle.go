@@ -118,7 +118,7 @@ func (r *recovery) syncCaches() error {
 			return err
 		}
 		l.commit.epochs = false
-	} else if err := l.ctx.fs.SyncDir(l.dir); err != nil {
+	} else if err := l.ctx.files.syncDir(l.dir); err != nil {
 		return err
 	}
 	r.names = false
