@@ -263,7 +263,7 @@ func storageOptions(o *Options, config *wire.BrokerConfig) (storage.Options, err
 		FS:                           o.FS,
 		Now:                          o.Now,
 		Logger:                       o.Logger,
-		NodeID:                       int32(config.Int("node.id")),
+		NodeID:                       new(int32(config.Int("node.id"))),
 		TopicDefaults:                defaults,
 		RecoveryThreads:              int(config.Int("num.recovery.threads.per.data.dir")),
 		CheckpointInterval:           time.Duration(config.Int("log.flush.offset.checkpoint.interval.ms")) * time.Millisecond,

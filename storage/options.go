@@ -56,8 +56,9 @@ type Options struct {
 	// Durability of all logs but the metadata log, which is always Sync.
 	Durability Durability
 
-	// NodeID is written to meta.properties of a new directory and must match that of an existing one; 0 is 1.
-	NodeID int32
+	// NodeID is the broker's id, at least 0; nil is 1. It is written to meta.properties. A directory of another id is
+	// taken over with a warning.
+	NodeID *int32
 	// ClusterID of a new directory; "" makes a random one, which is then kept. It must match an existing one.
 	ClusterID string
 
@@ -97,8 +98,8 @@ func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.NodeID == 0 {
-		o.NodeID = 1
+	if o.NodeID == nil {
+		o.NodeID = new(int32(1))
 	}
 	if o.OpenFiles == 0 {
 		o.OpenFiles = 1024
@@ -126,8 +127,8 @@ func (o *Options) validate() error {
 	if o.Durability != Sync && o.Durability != Async {
 		faults = append(faults, fmt.Errorf("durability %d, want Sync or Async", o.Durability))
 	}
-	if o.NodeID < 0 {
-		faults = append(faults, fmt.Errorf("node id %d, want at least 0", o.NodeID))
+	if *o.NodeID < 0 {
+		faults = append(faults, fmt.Errorf("node id %d, want at least 0", *o.NodeID))
 	}
 	for _, n := range []struct {
 		name string

@@ -84,7 +84,7 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) ClusterID() string { return s.clusterID }
 
 // NodeID returns the node id this store was opened with.
-func (s *Store) NodeID() int32 { return s.o.NodeID }
+func (s *Store) NodeID() int32 { return *s.o.NodeID }
 
 // DirectoryID returns the id of the data directory, as meta.properties has it.
 func (s *Store) DirectoryID() [16]byte { return s.directoryID }

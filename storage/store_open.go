@@ -227,7 +227,7 @@ func (s *Store) origin(t *Topic, i int32) logOrigin {
 
 // checkMetaProperties makes meta.properties say what the metadata log says.
 func (s *Store) checkMetaProperties() error {
-	want := MetaProperties{Version: 1, ClusterID: s.clusterID, NodeID: s.o.NodeID, DirectoryID: s.directoryID}
+	want := MetaProperties{Version: 1, ClusterID: s.clusterID, NodeID: *s.o.NodeID, DirectoryID: s.directoryID}
 	have, err := readMetaProperties(s.fs, s.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

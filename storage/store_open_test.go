@@ -35,14 +35,19 @@ func TestOtherClusterIsRefused(t *testing.T) {
 	if _, err := Open(testDir, Options{FS: mem, ClusterID: "two"}); err == nil || !strings.Contains(err.Error(), "one") {
 		t.Errorf("open as cluster two: %v, want an error that names one", err)
 	}
-	s, err = Open(testDir, Options{FS: mem, NodeID: 5})
-	if err != nil {
-		t.Fatal(err)
+	for _, id := range []int32{5, 0} {
+		s, err = Open(testDir, Options{FS: mem, NodeID: &id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.NodeID() != id {
+			t.Errorf("node id %d, want %d", s.NodeID(), id)
+		}
+		if m, err := readMetaProperties(mem, testDir); err != nil || m.ClusterID != "one" || m.NodeID != id || m.DirectoryID != TopicID(s.DirectoryID()) {
+			t.Errorf("meta.properties %+v, %v, want node id %d", m, err, id)
+		}
+		closeStore(t, s)
 	}
-	if m, err := readMetaProperties(mem, testDir); err != nil || m.ClusterID != "one" || m.NodeID != 5 || m.DirectoryID != TopicID(s.DirectoryID()) {
-		t.Errorf("meta.properties %+v, %v", m, err)
-	}
-	closeStore(t, s)
 }
 
 func TestBadOptionsAreReported(t *testing.T) {
