@@ -4,13 +4,21 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // cleanUp does the scenario's last steps and removes the topics and groups whose names begin with the case's prefix,
 // which only the case can have made. It has time of its own, so that it runs also when ctx has ended.
 func (r *runner) cleanUp(ctx context.Context) {
+	interrupted := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
+	if interrupted {
+		// What was sent and not answered may still make something.
+		for _, c := range r.conns {
+			c.drain(ctx, time.Second)
+		}
+	}
 	for i, st := range r.c.Scenario.Finally {
 		n := len(r.out.Answers)
 		if err := r.request(ctx, i+1, st, false); err != nil {

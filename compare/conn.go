@@ -17,6 +17,7 @@ const maxAnswer = 256 << 20
 type conn struct {
 	net.Conn
 	next     int32 // correlation id of the next request
+	answers  int32 // frames that were read
 	clientID string
 }
 
@@ -90,7 +91,19 @@ func (c *conn) receive(ctx context.Context, within time.Duration) ([]byte, error
 	if _, err := io.ReadFull(c, frame); err != nil {
 		return nil, readError(ctx, err)
 	}
+	c.answers++
 	return frame, nil
+}
+
+// drain reads answers until each request has one, at most for so long.
+func (c *conn) drain(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for c.answers < c.next {
+		if _, err := c.receive(ctx, within); err != nil {
+			return
+		}
+	}
 }
 
 func readError(ctx context.Context, err error) error {

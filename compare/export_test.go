@@ -2,6 +2,8 @@ package compare
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -38,16 +40,19 @@ type StepKey struct {
 func RunFlipped(ctx context.Context, scenarios []*Scenario, o Options, round int) (*Report, map[StepKey]string, error) {
 	var mu sync.Mutex
 	flipped := map[StepKey]string{}
-	o.mutate = func(side int, c Case, step int, root *Node) {
+	o.mutate = func(side int, c Case, step int, prefix string, root *Node) {
 		st := c.Scenario.Steps[step-1]
 		if side != 1 || st.Quiet || len(st.Until) > 0 {
 			return
 		}
 		var leaves []*Node
 		var paths []string
-		collect(root, "", func(p string, n *Node) {
+		if !slices.Contains(listings, st.API) {
+			prefix = ""
+		}
+		collect(root, "", prefix, func(p string, n *Node) {
 			for _, i := range st.Ignore {
-				if matchPath(i.Path, generalise(p)) || strings.HasPrefix(p, strings.TrimSuffix(i.Path, "[*]")) {
+				if matchPath(generalise(i.Path), generalise(p)) || strings.HasPrefix(p, strings.TrimSuffix(i.Path, "[*]")) {
 					return
 				}
 			}
@@ -84,17 +89,19 @@ func generalise(p string) string {
 }
 
 // collect visits the leaves that are compared as they are.
-func collect(n *Node, at string, visit func(string, *Node)) {
+func collect(n *Node, at, prefix string, visit func(string, *Node)) {
 	for i, c := range n.Children {
-		p := join(at, c.Name)
+		p, name := join(at, c.Name), strings.ToLower(c.Name)
 		if n.Kind == Array {
-			p = at + "[" + string(rune('0'+i%10)) + "]"
+			p, name = fmt.Sprintf("%s[%d]", at, i), strings.ToLower(n.Name)
+			if madeByOthers(c, prefix) {
+				continue
+			}
 		}
 		if c.Kind != Leaf {
-			collect(c, p, visit)
+			collect(c, p, prefix, visit)
 			continue
 		}
-		name := strings.ToLower(c.Name)
 		if bound[name] != "" || isText(name) {
 			continue
 		}
@@ -111,6 +118,17 @@ func collect(n *Node, at string, visit func(string, *Node)) {
 			visit(p, c)
 		}
 	}
+}
+
+// madeByOthers reports whether an element of a listing is named and not by a run.
+func madeByOthers(n *Node, prefix string) bool {
+	for _, field := range nameFields {
+		if c := n.Child(field); c != nil {
+			s, ok := c.Value.(string)
+			return ok && !strings.HasPrefix(s, prefix)
+		}
+	}
+	return false
 }
 
 func flip(n *Node) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Options say what Run compares, and how.
@@ -30,7 +31,7 @@ type Options struct {
 	Log func(string)
 
 	// mutate, for tests, changes an answer after it is decoded.
-	mutate func(side int, c Case, step int, root *Node)
+	mutate func(side int, c Case, step int, prefix string, root *Node)
 }
 
 // Case is one run of a scenario: at one version of its api, with one row of its table.
@@ -166,8 +167,11 @@ func (r *Report) runOne(ctx context.Context, number int, c plannedCase, o *Optio
 	var transcripts [2]Transcript
 	var errs [2]error
 	var wg sync.WaitGroup
+	now := time.Now() // one for both, so that what is sent is the same
 	for side, b := range []*Broker{r.A, r.B} {
-		wg.Go(func() { transcripts[side], errs[side] = runCase(ctx, b, side, number, c.Case, o, [2]*Broker{r.A, r.B}) })
+		wg.Go(func() {
+			transcripts[side], errs[side] = runCase(ctx, b, side, number, c.Case, now, o, [2]*Broker{r.A, r.B})
+		})
 	}
 	wg.Wait()
 	if err := errors.Join(errs[:]...); err != nil {

@@ -34,8 +34,7 @@ type pending struct {
 	values map[string]any
 }
 
-func runCase(ctx context.Context, b *Broker, side, number int, c Case, o *Options, sides [2]*Broker) (Transcript, error) {
-	now := time.Now()
+func runCase(ctx context.Context, b *Broker, side, number int, c Case, now time.Time, o *Options, sides [2]*Broker) (Transcript, error) {
 	r := &runner{
 		normaliser: newNormaliser(prefixOf(o.Seed, side, number), o.Strict),
 		c:          c, side: side, broker: b, sides: sides, o: o,
@@ -75,7 +74,7 @@ func (s *stopped) Error() string { return s.why }
 
 // prepare sets the variables and makes the topics.
 func (r *runner) prepare(ctx context.Context) error {
-	maps.Copy(r.vars, variables{"prefix": r.prefix, "group": r.prefix + "group", "t": fixedTime, "now": time.Now().UnixMilli()})
+	maps.Copy(r.vars, variables{"prefix": r.prefix, "group": r.prefix + "group", "t": fixedTime, "now": r.notBefore + time.Minute.Milliseconds()})
 	given := maps.Clone(r.c.Scenario.Vars)
 	if given == nil {
 		given = map[string]any{}
@@ -349,7 +348,7 @@ func (r *runner) take(ctx context.Context, number int, st *Step, p *pending) err
 		return err
 	}
 	if a.root != nil && r.o.mutate != nil {
-		r.o.mutate(r.side, r.c, number, a.root)
+		r.o.mutate(r.side, r.c, number, r.prefix, a.root)
 	}
 	r.add(number, st, p, a)
 	if a.outcome != "answered" {
