@@ -150,6 +150,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		OffsetsPartitions:   int32(config.Int("offsets.topic.num.partitions")),
 		OffsetsSegmentBytes: int32(config.Int("offsets.topic.segment.bytes")),
 		MaxMetadataLength:   int(config.Int("offset.metadata.max.bytes")),
+		CommitTimeout:       time.Duration(config.Int("offsets.commit.timeout.ms")) * time.Millisecond,
 	})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,

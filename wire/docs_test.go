@@ -44,8 +44,9 @@ func configsPage() string {
 		"A value is looked for in this order: on the topic; set for this broker while it runs; set for all brokers while\n" +
 		"they run; the command line, the environment, the file; the default.\n\n" +
 		"## Topic configs\n\n" +
-		"Set with a topic's creation, or later by IncrementalAlterConfigs; a change holds from the next append, roll or\n" +
-		"cleaning on. The broker configs in the fourth column give topics their default, the first that is set wins.\n\n" +
+		"Set with a topic's creation, or later by IncrementalAlterConfigs; a change holds from the next append or\n" +
+		"roll on. The broker configs in the fourth column give topics their default, the first that is set wins. Nothing is\n" +
+		"removed by time, by size or by compaction yet: the configs of retention and cleaning are kept and reported.\n\n" +
 		"| name | default | valid | broker configs | |\n| --- | --- | --- | --- | --- |\n")
 	defs := storage.TopicConfigs()
 	for i := range defs {
