@@ -85,6 +85,9 @@ func (l *Log) loadDirectory() error {
 	if err != nil {
 		return err
 	}
+	if l.active != nil && l.active.size == 0 {
+		l.commit.names = true // it was made, and nothing in it was durable yet, nor need its name be
+	}
 	l.commit.synced = l.end.Load()
 	l.publish(l.here())
 	return nil

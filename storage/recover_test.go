@@ -475,37 +475,40 @@ func TestSegmentThatEndsBelowTheRecoveryPointIsDamage(t *testing.T) {
 	rig.kill(l)
 }
 
-// A process is killed between the making of a segment and the sync of its name, and the next one cannot write indexes.
+// A segment was made and the sync of its name was left to the first commit in it, which did not come: the process was
+// killed, and the next one could not write indexes, or it was stopped.
 func TestNameOfAnEmptySegmentIsDurableBeforeItsRecords(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-	rig := newLogRig(t, mem)
-	rig.configs["internal.segment.bytes"] = "300"
-	l := rig.start()
-	for i := range 3 {
-		appendDurably(t, l, testBatch(fmt.Sprint(i)))
-	}
-	if err := l.flush(); err != nil {
-		t.Fatal(err)
-	}
-	rig.setPoint(3)
-	rig.kill(l)
-	setFile(t, mem, filepath.Join(testLogDir, "00000000000000000003.log"), nil)
-	failing := true
-	rig.fs = vfs.Inject(mem, func(op vfs.Op) error {
-		if failing && (op.Kind == vfs.OpWriteAt || op.Kind == vfs.OpCreate) && strings.HasSuffix(op.Name, indexSuffix) {
-			return vfs.ErrNoSpace
+	bothStops(t, func(t *testing.T, clean bool) {
+		mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+		rig := newLogRig(t, mem)
+		rig.configs["internal.segment.bytes"] = "300"
+		l := rig.start()
+		for i := range 3 {
+			appendDurably(t, l, testBatch(fmt.Sprint(i)))
 		}
-		return nil
+		if err := l.flush(); err != nil {
+			t.Fatal(err)
+		}
+		rig.setPoint(3)
+		rig.end(l, clean)
+		setFile(t, mem, filepath.Join(testLogDir, "00000000000000000003.log"), nil)
+		failing := true
+		rig.fs = vfs.Inject(mem, func(op vfs.Op) error {
+			if failing && (op.Kind == vfs.OpWriteAt || op.Kind == vfs.OpCreate) && strings.HasSuffix(op.Name, indexSuffix) {
+				return vfs.ErrNoSpace
+			}
+			return nil
+		})
+		l = rig.start()
+		wantOffsets(t, l, Offsets{LastStable: 3, HighWatermark: 3, End: 3})
+		failing = false
+		appendDurably(t, l, testBatch("3"))
+		rig.fs = mem.CrashClone(1, 0)
+		rig.kill(l)
+		l = rig.start()
+		wantValues(t, readValues(t, l, 0, ReadUncommitted), "0=0", "1=1", "2=2", "3=3")
+		rig.kill(l)
 	})
-	l = rig.start()
-	wantOffsets(t, l, Offsets{LastStable: 3, HighWatermark: 3, End: 3})
-	failing = false
-	appendDurably(t, l, testBatch("3"))
-	rig.fs = mem.CrashClone(1, 0)
-	rig.kill(l)
-	l = rig.start()
-	wantValues(t, readValues(t, l, 0, ReadUncommitted), "0=0", "1=1", "2=2", "3=3")
-	rig.kill(l)
 }
 
 func TestBatchAtTheEndOfAllOffsetsIsNone(t *testing.T) {

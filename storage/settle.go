@@ -42,9 +42,7 @@ func (r *recovery) finish() error {
 		return nil
 	}
 	if err := r.syncCaches(); err != nil {
-		// The log is whole without them; the next start looks at more of it. A segment that is still empty may have a
-		// name that is not durable.
-		l.commit.names = true
+		// The log is whole without them; the next start looks at more of it.
 		l.logger().Warn("recovered indexes could not be written", "err", err)
 	}
 	return nil
