@@ -332,7 +332,8 @@ func (l *Log) committed(r round) {
 	case len(r.rolled) > 0:
 		c.recoveryPoint = max(c.recoveryPoint, r.rolled[len(r.rolled)-1].next)
 	}
-	if l.origin.durability == Sync {
+	// A round that made nothing more visible may end in a segment that has left the log meanwhile.
+	if l.origin.durability == Sync && r.end.next > l.view.Load().end.next {
 		l.publish(r.end)
 	}
 }

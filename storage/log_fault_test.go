@@ -438,3 +438,47 @@ func TestFilesOfACutSegmentAreClosedAfterTheRound(t *testing.T) {
 		rig.stop(l)
 	})
 }
+
+// As before, and the first commit of the new last segment fails: the log ends where that begins, and goes on.
+func TestCommitFailsAfterASegmentLeftTheLogWhileItWasFlushed(t *testing.T) {
+	var once func() // at the next sync of an index
+	failing := false
+	fsys := vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+		if op.Kind != vfs.OpSync {
+			return nil
+		}
+		if do := once; do != nil && strings.HasSuffix(op.Name, indexSuffix) {
+			once = nil
+			do()
+		}
+		if failing && strings.HasSuffix(op.Name, "00000000000000000001.log") {
+			failing = false
+			return errInjected
+		}
+		return nil
+	})
+	rig := newLogRig(t, fsys)
+	rig.configs["internal.segment.bytes"] = "300"
+	rig.configs["file.delete.delay.ms"] = "0"
+	l := rig.start()
+	large := strings.Repeat("x", 150)
+	appendDurably(t, l, testBatch(large))
+	var behind Appended
+	once = func() {
+		behind = appendTo(t, l, testBatch(large))
+		if start, err := l.DeleteBefore(1); start != 1 || err != nil {
+			t.Errorf("delete before 1: got %d, %v", start, err)
+		}
+		failing = true
+	}
+	if err := l.flush(); err != nil {
+		t.Errorf("flush: %v", err)
+	}
+	if err := l.WaitDurable(context.Background(), behind); !errors.Is(err, ErrStorage) {
+		t.Errorf("wait: got %v, want ErrStorage", err)
+	}
+	wantOffsets(t, l, Offsets{LogStart: 1, LastStable: 1, HighWatermark: 1, End: 1})
+	appendDurably(t, l, testBatch("y"))
+	wantValues(t, readValues(t, l, 1, ReadUncommitted), "1=y")
+	rig.stop(l)
+}
