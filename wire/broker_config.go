@@ -286,6 +286,9 @@ func nearest(name string) string {
 // nearestBrokerConfig returns the known key with the smallest edit distance, ""
 // when none is near enough to be a slip of the finger.
 func nearestBrokerConfig(name string) string {
+	if d, ok := storage.TopicConfigDef(name); ok && len(d.Synonyms) > 0 {
+		return d.Synonyms[0].Name // a topic config: what gives topics their default
+	}
 	best, bestDistance := "", len(name)/3+1
 	for i := range brokerConfigs {
 		if d := editDistance(name, brokerConfigs[i].Name); d < bestDistance {

@@ -38,7 +38,8 @@ func newProduceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "produce TOPIC",
 		Short: "Produce lines of standard input to a topic of any Kafka broker",
-		Long: "Produce each line of standard input as one record. With --key-delimiter a line\n" +
+		Long: "Produce each line of standard input as one record. A line ends in LF or CR LF,\n" +
+			"neither of which is part of the record. With --key-delimiter a line\n" +
 			"is KEY<delimiter>VALUE. The topic is made when it is missing and the broker\n" +
 			"allows that. Stops at the first record that fails. Exits 0 only when the broker\n" +
 			"acknowledged every record; an interrupt ends the input.",

@@ -81,6 +81,9 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		if err := os.Remove(f.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &exitError{Code: exitFailed, Err: fmt.Errorf("ready file: %w", err)}
 		}
+		if _, err := os.Stat(filepath.Dir(f.readyFile)); err != nil {
+			return &exitError{Code: exitUsage, Err: fmt.Errorf("--ready-file: %w", err)}
+		}
 	}
 	g, err := gateway.Start(cmd.Context(), o)
 	if err != nil {
@@ -115,6 +118,12 @@ func shutdown(g *gateway.Gateway) error {
 func serveOptions(cmd *cobra.Command, f *serveFlags, environ []string) (gateway.Options, []string, error) {
 	if f.memory && cmd.Flags().Changed("data-dir") {
 		return gateway.Options{}, nil, errors.New("--memory and --data-dir exclude each other: data is kept in memory or in a directory")
+	}
+	if f.memoryCapacity < 1 {
+		return gateway.Options{}, nil, fmt.Errorf("--memory-capacity: got %d, want at least 1 byte", f.memoryCapacity)
+	}
+	if f.dataDir == "" {
+		return gateway.Options{}, nil, errors.New("--data-dir: got nothing, want a directory")
 	}
 	s := settings{values: map[string]string{}}
 	if f.config == "" {

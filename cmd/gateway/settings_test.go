@@ -138,6 +138,17 @@ func TestAdvertisedListenersAloneAreKept(t *testing.T) {
 	}
 }
 
+func TestFlagsWithoutSenseAreRefused(t *testing.T) {
+	for _, args := range [][]string{{"--memory", "--memory-capacity", "0"}, {"--memory-capacity", "-5"}, {"--data-dir", ""}} {
+		if _, _, err := options(t, nil, args...); err == nil || !strings.Contains(err.Error(), args[len(args)-2]) {
+			t.Errorf("%q: got %v, want an error that names %s", args, err, args[len(args)-2])
+		}
+	}
+	if _, _, err := options(t, nil, "-c", "file.delete.delay.ms=1"); err == nil || !strings.Contains(err.Error(), "log.segment.delete.delay.ms") {
+		t.Errorf("a topic config: got %v, want the broker config that gives its default", err)
+	}
+}
+
 func TestMemoryRefusesADataDirectory(t *testing.T) {
 	if _, _, err := options(t, nil, "--memory", "--data-dir", "x"); err == nil {
 		t.Error("no error")
