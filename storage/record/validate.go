@@ -62,8 +62,12 @@ const (
 type InvalidError struct {
 	Kind    Kind
 	Reason  string        // for people, complete
-	Records []RecordError // each record that is at fault, by rising index; nil when the batch as a whole is
+	Records []RecordError // the first maxRecordErrors records at fault, by rising index; nil when the batch as a whole is
 }
+
+// maxRecordErrors bounds the records that an InvalidError tells of. Differs from Kafka: it tells of all, however many a
+// compressed batch has.
+const maxRecordErrors = 10_000
 
 // RecordError is what is wrong with one record.
 type RecordError struct {
@@ -180,6 +184,7 @@ type checker struct {
 	maxIndex     int32 // of the first record that has it
 	gaps         bool  // an offset delta is not the record's index
 	errors       []RecordError
+	refused      int // records at fault, of which errors has the first
 	timeErrors   bool
 }
 
@@ -196,7 +201,7 @@ func (c *checker) record(index int32, timestampDelta int64, offsetDelta int32, h
 		c.gaps = true
 	}
 	if !hasKey && c.keyRequired {
-		c.errors = append(c.errors, RecordError{index, "record has no key and the topic is compacted"})
+		c.refuse(index, "record has no key and the topic is compacted")
 		return
 	}
 	if !c.appendTime && timestamp != NoTimestamp {
@@ -206,14 +211,25 @@ func (c *checker) record(index int32, timestampDelta int64, offsetDelta int32, h
 		}
 	} else if c.batchAppendTime {
 		c.timeErrors = true
-		c.errors = append(c.errors, RecordError{index, "batch says LogAppendTime, which only a broker may set"})
+		c.refuse(index, "batch says LogAppendTime, which only a broker may set")
 	}
 }
 
 func (c *checker) outOfRange(index int32, timestamp int64) {
 	c.timeErrors = true
-	c.errors = append(c.errors, RecordError{index, fmt.Sprintf("timestamp %d is out of range %d to %d", timestamp,
-		c.now-c.before, c.now+c.after)})
+	message := ""
+	if c.refused < maxRecordErrors {
+		message = fmt.Sprintf("timestamp %d is out of range %d to %d", timestamp, c.now-c.before, c.now+c.after)
+	}
+	c.refuse(index, message)
+}
+
+// refuse notes a record at fault.
+func (c *checker) refuse(index int32, message string) {
+	if c.refused < maxRecordErrors {
+		c.errors = append(c.errors, RecordError{index, message})
+	}
+	c.refused++
 }
 
 // verdict returns the refusal of a batch with records at fault.
@@ -226,7 +242,7 @@ func (c *checker) verdict() error {
 	if c.timeErrors {
 		e.Kind = InvalidTimestamp
 	}
-	e.Reason = fmt.Sprintf("%d records are refused, the first is record %d: %s", len(c.errors), first.Index, first.Message)
+	e.Reason = fmt.Sprintf("%d records are refused, the first is record %d: %s", c.refused, first.Index, first.Message)
 	return e
 }
 

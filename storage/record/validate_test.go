@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -124,6 +125,30 @@ func TestKeylessRecordsOnACompactedTopic(t *testing.T) {
 		if !errors.As(err, &invalid) || invalid.Kind != InvalidRecord || len(invalid.Records) != 2 || invalid.Records[0].Index != 1 || invalid.Records[1].Index != 3 || invalid.Records[0].Message == "" {
 			t.Errorf("%v: error %+v, want InvalidRecord at records 1 and 3", codec, err)
 		}
+	}
+}
+
+// A small batch that decompresses to very many records must not cost memory for each that is at fault.
+func TestRecordErrorsAreBounded(t *testing.T) {
+	const n = 3 * maxRecordErrors
+	for name, change := range map[string]func(*Rules){
+		"keyless": func(r *Rules) { r.KeyRequired = true },
+		"late":    func(r *Rules) { r.BeforeMaxMs = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBuilder(BuilderOptions{Codec: Zstd, LeaderEpoch: NoLeaderEpoch})
+			for range n {
+				b.Append(Record{Timestamp: 1})
+			}
+			rules := clientRules()
+			change(&rules)
+			var v Validator
+			_, err := v.Validate(b.Bytes(), rules)
+			e, ok := errors.AsType[*InvalidError](err)
+			if !ok || len(e.Records) != maxRecordErrors || !strings.Contains(e.Reason, strconv.Itoa(n)+" records") {
+				t.Errorf("got %v, want an InvalidError of %d records that names %d", err, n, maxRecordErrors)
+			}
+		})
 	}
 }
 
