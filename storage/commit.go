@@ -492,13 +492,9 @@ func (l *Log) close() error {
 		l.recover()
 	}
 	l.mu.Lock()
-	var err error
-	if Status(l.status.Load()) == StatusOnline && l.repair == nil && l.takeover == nil && l.commit.recoveryPoint < l.end.Load() {
-		wait := l.startFlush()
-		l.mu.Unlock()
-		<-wait
-		l.mu.Lock()
-		err = l.commit.flushErr
+	flushing := Status(l.status.Load()) == StatusOnline && l.repair == nil && l.takeover == nil && l.commit.recoveryPoint < l.end.Load()
+	if flushing {
+		l.startFlush() // it has ended when all rounds have
 	}
 	if idle := l.commit.idle(); idle != nil {
 		l.mu.Unlock()
@@ -506,6 +502,10 @@ func (l *Log) close() error {
 		l.mu.Lock()
 	}
 	defer l.mu.Unlock()
+	var err error
+	if flushing {
+		err = l.commit.flushErr
+	}
 	if t := l.commit.timer; t != nil {
 		t.Stop()
 		l.commit.timer = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -381,5 +382,41 @@ func TestAsyncLogThatIsDeletedClosesItsFiles(t *testing.T) {
 		time.Sleep(2 * asyncDelay)
 		synctest.Wait()
 		rig.ctx.commits.close()
+	})
+}
+
+// A clean stop that came while a commit was about to fail waits for its own flush and tells of what became of that.
+func TestCloseTellsOfAFlushBehindAFailedCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failures map[string]chan struct{} // by ending; the next sync waits and fails
+		rig := newLogRig(t, vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+			suffix := filepath.Ext(op.Name)
+			if op.Kind != vfs.OpSync || failures[suffix] == nil {
+				return nil
+			}
+			<-failures[suffix]
+			delete(failures, suffix)
+			return errInjected
+		}))
+		l := rig.start()
+		appendDurably(t, l, testBatch("a"))
+		failures = map[string]chan struct{}{logSuffix: make(chan struct{}), indexSuffix: make(chan struct{})}
+		a := appendTo(t, l, testBatch("b"))
+		synctest.Wait()
+		var closing sync.WaitGroup
+		closing.Go(func() {
+			if err := l.close(); !errors.Is(err, errInjected) {
+				t.Errorf("close: got %v, want the error of its flush", err)
+			}
+		})
+		for _, suffix := range []string{logSuffix, indexSuffix} {
+			synctest.Wait()
+			close(failures[suffix])
+		}
+		closing.Wait()
+		if err := l.WaitDurable(context.Background(), a); !errors.Is(err, ErrStorage) {
+			t.Errorf("append: got %v, want ErrStorage", err)
+		}
+		rig.kill(l)
 	})
 }
