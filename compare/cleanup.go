@@ -59,7 +59,7 @@ func (r *runner) removeTopics(ctx context.Context) error {
 	}
 	var names []any
 	for _, t := range root.Child("topics").Children {
-		if name, _ := t.Child("name").Value.(string); strings.HasPrefix(name, r.prefix) {
+		if name, _ := t.Child("name").Value.(string); strings.HasPrefix(name, r.prefix) || name == r.barrier() {
 			names = append(names, name)
 		}
 	}

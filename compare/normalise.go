@@ -29,7 +29,7 @@ type Normaliser struct{ Name, Does string }
 var Normalisers = []Normaliser{
 	{"id", "topic, producer, member, cluster, node and session ids, hosts, ports, log directories and leader epochs get a name at first sight within a case, by which they are compared from then on; null, zero and negative values stay"},
 	{"prefix", "the prefix of names that a run makes up is written ~"},
-	{"clock", "a timestamp that the broker took from its clock during the run is <clock>; one that the scenario sent stays"},
+	{"clock", "a timestamp that the broker took from its clock during the run is <clock>; one that the scenario sent, counted from its now, is <now +N>"},
 	{"text", "error messages and documentation are compared as null, empty or <text>; with --strict word for word"},
 	{"size", "sizes of disks, and epochs of the metadata log, are <size> when they are not negative"},
 	{"order", "arrays of structs are sorted by their keys, but for records, headers and synonyms and where the step says that order counts"},
@@ -74,10 +74,12 @@ type normaliser struct {
 	notBefore, notAfter int64
 	names               map[string]map[string]string // kind, then value, to name
 	known               map[UUID]string              // topic ids of the topics that the case made
+	now                 int64                        // the time that the scenario calls now
+	sent                map[int64]bool               // times that it sent, counted from now
 }
 
 func newNormaliser(prefix string, strict bool) *normaliser {
-	return &normaliser{prefix: prefix, strict: strict, names: map[string]map[string]string{}, known: map[UUID]string{}}
+	return &normaliser{prefix: prefix, strict: strict, names: map[string]map[string]string{}, known: map[UUID]string{}, sent: map[int64]bool{}}
 }
 
 // bind returns the name of a value of a kind, a new one at first sight.
@@ -303,6 +305,8 @@ func (w *walk) leaf(at string, c *Node, logAppendTime bool) {
 		switch {
 		case bound[name] != "" && (v > 0 || v == 0 && name != "sessionid"):
 			rule("id", w.bind(bound[name], strconv.FormatInt(v, 10)))
+		case slices.Contains(clocks, name) && w.sent[v]:
+			rule("clock", fmt.Sprintf("<now %+d>", v-w.now))
 		case slices.Contains(clocks, name) && w.notBefore <= v && v <= w.notAfter:
 			rule("clock", "<clock>")
 		case slices.Contains(clocks, name) && logAppendTime && name == "timestampdelta":

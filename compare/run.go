@@ -30,6 +30,11 @@ type Options struct {
 	// Log takes remarks: what could not be cleaned up. Nil drops them.
 	Log func(string)
 
+	// Golden takes the place of broker B: what a Kafka answered once.
+	Golden *Golden
+
+	// record gets the transcript of each case instead of a comparison.
+	record func(c Case, t Transcript)
 	// mutate, for tests, changes an answer after it is decoded.
 	mutate func(side int, c Case, step int, prefix string, root *Node)
 }
@@ -88,6 +93,10 @@ type Answer struct {
 func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error) {
 	r := &Report{Seed: o.Seed, Strict: o.Strict, Versions: o.Versions}
 	for i, addr := range []string{o.A, o.B} {
+		if i == 1 && o.Golden != nil {
+			r.B = &Broker{Addr: "recording of Kafka " + o.Golden.Kafka, Product: "other", APIs: o.Golden.APIs}
+			continue
+		}
 		b, err := Reach(ctx, addr)
 		if err != nil {
 			return r, fmt.Errorf("could not reach %s: %w", addr, err)
@@ -164,11 +173,22 @@ func (r *Report) runOne(ctx context.Context, number int, c plannedCase, o *Optio
 	if c.skip != "" {
 		return result, nil
 	}
+	recorded, isRecorded := Transcript{}, false
+	if o.Golden != nil {
+		if recorded, isRecorded = o.Golden.Cases[c.String()]; !isRecorded {
+			result.NotRun = "not recorded"
+			return result, nil
+		}
+	}
 	var transcripts [2]Transcript
 	var errs [2]error
 	var wg sync.WaitGroup
 	now := time.Now() // one for both, so that what is sent is the same
 	for side, b := range []*Broker{r.A, r.B} {
+		if side == 1 && (isRecorded || o.record != nil) {
+			transcripts[1] = recorded
+			continue
+		}
 		wg.Go(func() {
 			transcripts[side], errs[side] = runCase(ctx, b, side, number, c.Case, now, o, [2]*Broker{r.A, r.B})
 		})
@@ -176,6 +196,10 @@ func (r *Report) runOne(ctx context.Context, number int, c plannedCase, o *Optio
 	wg.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
 		return result, err
+	}
+	if o.record != nil {
+		o.record(c.Case, transcripts[0])
+		return result, nil
 	}
 	result.compare(transcripts[0], transcripts[1])
 	return result, nil

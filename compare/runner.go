@@ -40,6 +40,7 @@ func runCase(ctx context.Context, b *Broker, side, number int, c Case, now time.
 		c:          c, side: side, broker: b, sides: sides, o: o,
 		vars: variables{}, conns: map[string]*conn{}, calls: map[string]*pending{},
 	}
+	r.now = now.UnixMilli()
 	r.notBefore, r.notAfter = now.Add(-time.Minute).UnixMilli(), now.Add(2*time.Minute).UnixMilli()
 	defer r.cleanUp(ctx)
 	if err := r.prepare(ctx); err != nil {
@@ -74,7 +75,7 @@ func (s *stopped) Error() string { return s.why }
 
 // prepare sets the variables and makes the topics.
 func (r *runner) prepare(ctx context.Context) error {
-	maps.Copy(r.vars, variables{"prefix": r.prefix, "group": r.prefix + "group", "t": fixedTime, "now": r.notBefore + time.Minute.Milliseconds()})
+	maps.Copy(r.vars, variables{"prefix": r.prefix, "group": r.prefix + "group", "t": fixedTime, "now": clock{r.now, r.sent}})
 	given := maps.Clone(r.c.Scenario.Vars)
 	if given == nil {
 		given = map[string]any{}

@@ -143,3 +143,32 @@ func TestFlippedFieldsAreReported(t *testing.T) {
 		}
 	}
 }
+
+// TestGatewayAnswersAsKafkaDid holds the gateway against what Apache Kafka answered in every case: see gateway compare
+// golden.
+func TestGatewayAnswersAsKafkaDid(t *testing.T) {
+	golden, err := compare.LoadGolden()
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected, err := compare.ExpectedDifferences()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: newGateway(t), Golden: golden, Versions: "all", Seed: 5, Expected: expected})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Differs() {
+		var text strings.Builder
+		if err := r.Write(&text, "table", true); err != nil {
+			t.Fatal(err)
+		}
+		t.Error(text.String())
+	}
+	for _, c := range r.Cases {
+		if c.NotRun != "" {
+			t.Errorf("%s: %s; record it with gateway compare golden", c.Name, c.NotRun)
+		}
+	}
+}

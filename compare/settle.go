@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // settle waits, after an answer that changed topics, until the broker's metadata show it. Kafka's controller answers
@@ -15,6 +16,8 @@ func (r *runner) settle(ctx context.Context, p *pending, a answer) error {
 	}
 	wanted := map[string]int64{} // topic: partitions at least; 0 is gone
 	switch p.api.Name {
+	case "AlterConfigs", "IncrementalAlterConfigs":
+		return r.passBarrier(ctx)
 	case "CreateTopics":
 		for _, t := range a.root.Child("topics").Children {
 			if name, _ := t.Child("name").Value.(string); t.int("errorCode") == 0 {
@@ -46,6 +49,36 @@ func (r *runner) settle(ctx context.Context, p *pending, a answer) error {
 	if len(wanted) == 0 {
 		return nil
 	}
+	return r.waitFor(ctx, wanted)
+}
+
+// barrier is a topic of the case's own that is no part of what the scenario sees.
+func (r *runner) barrier() string { return strings.TrimSuffix(r.prefix, "-") + ".barrier" }
+
+// passBarrier makes a topic, waits until the broker shows it, and removes it: a broker takes changes in their order, so
+// that it has then taken in what was changed before.
+func (r *runner) passBarrier(ctx context.Context) error {
+	c, err := r.connection(ctx, "(own)")
+	if err != nil {
+		return err
+	}
+	create, _ := APINamed("CreateTopics")
+	if _, err := c.call(ctx, create, 2, map[string]any{"timeoutMs": 10000, "topics": []any{map[string]any{
+		"name": r.barrier(), "numPartitions": 1, "replicationFactor": 1}}}); err != nil {
+		return err
+	}
+	if err := r.waitFor(ctx, map[string]int64{r.barrier(): 1}); err != nil {
+		return err
+	}
+	remove, _ := APINamed("DeleteTopics")
+	if _, err := c.call(ctx, remove, 1, map[string]any{"topicNames": []any{r.barrier()}, "timeoutMs": 10000}); err != nil {
+		return err
+	}
+	return r.waitFor(ctx, map[string]int64{r.barrier(): 0})
+}
+
+// waitFor waits until the broker shows topics with at least so many partitions, or none.
+func (r *runner) waitFor(ctx context.Context, wanted map[string]int64) error {
 	c, err := r.connection(ctx, "(own)")
 	if err != nil {
 		return err

@@ -85,11 +85,26 @@ func (vars variables) resolveText(s string) (any, error) {
 	return out, failed
 }
 
+// clock is the variable now, which notes the times that are counted from it.
+type clock struct {
+	now  int64
+	sent map[int64]bool
+}
+
 // value is what one match of reference stands for.
-func (vars variables) value(m []string) (any, error) {
+func (vars variables) value(m []string) (got any, err error) {
 	v, ok := vars[m[1]]
 	if !ok {
 		return nil, fmt.Errorf("no variable %q", m[1])
+	}
+	c, isClock := v.(clock)
+	if isClock {
+		v = c.now
+		defer func() {
+			if n, ok := got.(int64); ok {
+				c.sent[n] = true
+			}
+		}()
 	}
 	if m[2] == "" {
 		return v, nil

@@ -34,6 +34,7 @@ type compareFlags struct {
 	report        string
 	files         []string
 	expected      string
+	golden        bool
 }
 
 func newCompareCommand() *cobra.Command {
@@ -64,7 +65,8 @@ func newCompareCommand() *cobra.Command {
 	flags.StringVar(&f.report, "report", "", "directory for the report; - or none prints it")
 	flags.StringSliceVar(&f.files, "file", nil, "scenario files to run besides, or instead of, the ones built in")
 	flags.StringVar(&f.expected, "expected", "", "file of expected differences instead of the one built in")
-	cmd.AddCommand(newCompareVersionsCommand(&f), newCompareConfigsCommand(&f))
+	flags.BoolVar(&f.golden, "recorded", false, "compare with the recordings of Apache Kafka 4.4.0 instead of a broker -b")
+	cmd.AddCommand(newCompareVersionsCommand(&f), newCompareConfigsCommand(&f), newCompareGoldenCommand(&f))
 	return cmd
 }
 
@@ -182,6 +184,14 @@ func compareOptions(f *compareFlags) (*compare.Options, error) {
 	}
 	o := &compare.Options{A: f.a, B: f.b, Versions: f.versions, Seed: f.seed, Strict: f.strict}
 	var err error
+	if f.golden {
+		if f.strict {
+			return nil, errors.New("--strict: recordings hold no words of error messages")
+		}
+		if o.Golden, err = compare.LoadGolden(); err != nil {
+			return nil, err
+		}
+	}
 	if f.expected == "" {
 		o.Expected, err = compare.ExpectedDifferences()
 		return o, err
@@ -195,8 +205,8 @@ func compareOptions(f *compareFlags) (*compare.Options, error) {
 }
 
 func checkCompareFlags(f *compareFlags) error {
-	if f.a == "" || f.b == "" {
-		return errors.New("want -a HOST:PORT and -b HOST:PORT")
+	if f.a == "" || f.b == "" == !f.golden {
+		return errors.New("want -a HOST:PORT and -b HOST:PORT, or -a and --recorded")
 	}
 	if !slices.Contains(compare.Formats, f.format) {
 		return fmt.Errorf("--output: got %q, want one of %s", f.format, strings.Join(compare.Formats, ", "))
