@@ -19,7 +19,7 @@ const checkpointVersion = 0
 // The offset checkpoints of a store, beside its partition directories: "topic partition offset" per line.
 const (
 	recoveryPointCheckpoint = "recovery-point-offset-checkpoint" // below it a log is known to be on disk
-	logStartCheckpoint      = "log-start-offset-checkpoint"      // only logs that start inside their first segment
+	logStartCheckpoint      = "log-start-offset-checkpoint"      // logs that start above 0
 	replicationCheckpoint   = "replication-offset-checkpoint"    // high watermarks
 	cleanerCheckpoint       = "cleaner-offset-checkpoint"        // below it a compacted log is clean
 )

@@ -107,7 +107,7 @@ func (l *Log) cutSegment(s *segment, to mark) {
 }
 
 // mend does on disk what a cut left to do: removes the files of segments that are gone, cuts those of the active one,
-// and syncs both. It is the one place that syncs with mu held.
+// and syncs both, with mu held.
 func (l *Log) mend() error {
 	again := l.repair.tried
 	l.repair.tried = true

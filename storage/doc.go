@@ -5,7 +5,7 @@
 //
 //	DIR/meta.properties                    who the directory belongs to
 //	DIR/recovery-point-offset-checkpoint   per partition: everything below is on disk and need not be scanned
-//	DIR/log-start-offset-checkpoint        per partition: where it starts, when that is above its first segment
+//	DIR/log-start-offset-checkpoint        per partition: where it starts, once that is above 0
 //	DIR/.kafka_cleanshutdown               the store was stopped in order
 //	DIR/.lock                              held by the process that serves the directory
 //	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs
@@ -46,7 +46,7 @@
 //	            reported as failed; it may reappear, as it may after any failure. No append follows an unsynced cut.
 //	delete      the log start checkpoint is synced before a segment leaves; segments below it that are still there go
 //	records     at the next start.
-//	recovery    does the same again: it cuts, syncs, then writes caches, and removes nothing before that.
+//	recovery    does the same again: it removes what counts for nothing, cuts, syncs, then writes caches.
 //	flush       index entries beyond the recovery point, or parts of them: they are dropped and made anew.
 //	compaction  .cleaned files count for nothing, .swap files stand in for what they replace, .deleted files go.
 //
