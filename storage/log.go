@@ -35,7 +35,12 @@ type logContext struct {
 	// validators are kept per store, since a decompressor that was made in one synctest bubble must not get into
 	// another.
 	validators sync.Pool
+	// largeBatches has a place for each batch that needs much memory to be validated; nil is no bound.
+	largeBatches chan struct{}
 }
+
+// maxLargeBatches is how many batches that need much memory are validated at a time in a store.
+const maxLargeBatches = 2
 
 // validator returns a record validator to be put back into validators.
 func (c *logContext) validator() *record.Validator {
@@ -43,6 +48,11 @@ func (c *logContext) validator() *record.Validator {
 		return v
 	}
 	return new(record.Validator)
+}
+
+func (c *logContext) putValidator(v *record.Validator) {
+	v.Trim()
+	c.validators.Put(v)
 }
 
 // logOrigin is what the store knows of a log before the log looks at its directory.
@@ -330,6 +340,13 @@ func (l *Log) load() error {
 		return &OfflineError{Topic: l.topic, Partition: l.index, Cause: err}
 	}
 	return nil
+}
+
+// unrecovered reports whether the log was not recovered although that was tried.
+func (l *Log) unrecovered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.retried && Status(l.status.Load()) == StatusIdle
 }
 
 // goOffline takes the log out of service and returns what its callers get from now on.

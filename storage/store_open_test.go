@@ -2,10 +2,12 @@ package storage
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -82,4 +84,36 @@ func TestNewerFormatIsRefusedUntouched(t *testing.T) {
 	if after := listTree(t, mem, testDir); !maps.Equal(before, after) {
 		t.Errorf("the directory was changed: %v, was %v", after, before)
 	}
+}
+
+// A partition that could not be recovered, since its directory could not be read, was not stopped in order.
+func TestStopIsNotCleanWithAPartitionThatWasNotRecovered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+		s := openStore(t, mem)
+		mustProduce(t, createTopic(t, s, "orders", 1), 0, "a")
+		killed := mem.KillClone()
+		closeStore(t, s)
+		s = openStore(t, vfs.Inject(killed, func(o vfs.Op) error {
+			if o.Kind == vfs.OpList && o.Name == filepath.Join(testDir, "orders-0") {
+				return errInjected
+			}
+			return nil
+		}))
+		stop := runStore(t, s)
+		synctest.Wait()
+		stop()
+		closeStore(t, s)
+		if _, err := killed.Stat(filepath.Join(testDir, cleanShutdownFile)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the marker of a clean stop: got %v, want none", err)
+		}
+		s = openStore(t, killed)
+		stop = runStore(t, s)
+		synctest.Wait()
+		stop()
+		closeStore(t, s)
+		if _, err := killed.Stat(filepath.Join(testDir, cleanShutdownFile)); err != nil {
+			t.Errorf("the marker of a clean stop: %v", err)
+		}
+	})
 }

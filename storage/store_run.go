@@ -194,8 +194,9 @@ func (s *Store) stopLogs(logs []*Log, faults *[]error) bool {
 				l := logs[i]
 				status := l.Status()
 				err := l.close()
-				// A log that went out of service is looked at again; one that never was in it is not.
-				if err != nil || status == StatusOffline && l.origin.offline == nil {
+				// A log that went out of service is looked at again; one that never was in it is not, unless that was
+				// tried.
+				if err != nil || status == StatusOffline && l.origin.offline == nil || l.unrecovered() {
 					mu.Lock()
 					clean = false
 					if err != nil {
