@@ -292,8 +292,17 @@ func (l *Log) syncRound(r round) error {
 
 // endRound publishes what the round made durable, or cuts the log back when it failed.
 func (l *Log) endRound(r round, err error) {
-	// Whoever lets go of a segment last may have to remove its files, which takes mu.
-	defer r.letGo()
+	l.settleRound(r, err)
+	// Whoever lets go of a segment last may have to remove its files, which takes mu. Who waits until there is no round
+	// finds no file in use.
+	r.letGo()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.roundDone()
+}
+
+// settleRound is endRound but for letting go.
+func (l *Log) settleRound(r round, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := &l.commit
@@ -319,7 +328,6 @@ func (l *Log) endRound(r round, err error) {
 	default:
 		l.committed(r)
 	}
-	l.roundDone()
 }
 
 // committed takes in a round that succeeded. mu is held.

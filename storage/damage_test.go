@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -146,10 +147,11 @@ func TestOutOfFileDescriptors(t *testing.T) {
 		mem := vfs.NewMem(vfs.MemOptions{})
 		rig := newLogRig(t, mem)
 		rig.configs["internal.segment.bytes"] = "300"
-		open, limit := 0, 3
+		var open, limit atomic.Int64 // a commit may be closing files
+		limit.Store(3)
 		errTooMany := errors.New("too many open files")
 		limited := vfs.Inject(mem, func(op vfs.Op) error {
-			if (op.Kind == vfs.OpOpen || op.Kind == vfs.OpCreate) && open >= limit {
+			if (op.Kind == vfs.OpOpen || op.Kind == vfs.OpCreate) && open.Load() >= limit.Load() {
 				return &fs.PathError{Op: "open", Path: op.Name, Err: errTooMany}
 			}
 			return nil
@@ -158,9 +160,9 @@ func TestOutOfFileDescriptors(t *testing.T) {
 			switch {
 			case err != nil:
 			case op.Kind == vfs.OpOpen || op.Kind == vfs.OpCreate:
-				open++
+				open.Add(1)
 			case op.Kind == vfs.OpClose:
-				open--
+				open.Add(-1)
 			}
 		})
 		rig.openFiles = 1000
@@ -171,7 +173,7 @@ func TestOutOfFileDescriptors(t *testing.T) {
 		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 20 {
 			t.Errorf("got %d records, want 20", len(got))
 		}
-		limit = 0
+		limit.Store(0)
 		if _, err := l.Read(nil, ReadRequest{MaxBytes: 100}); err == nil {
 			// Its file may be open still; the next segment's is not.
 			_, err = l.Read(nil, ReadRequest{Offset: 5, MaxBytes: 100})
@@ -179,18 +181,19 @@ func TestOutOfFileDescriptors(t *testing.T) {
 				t.Errorf("read without file descriptors: got %v, want ErrStorage", err)
 			}
 		}
-		limit = 3
+		limit.Store(3)
 		appendDurably(t, l, testBatch("20"))
 		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 21 {
 			t.Errorf("got %d records, want 21", len(got))
 		}
 		rig.kill(l)
-		open, limit = 0, 0
+		open.Store(0)
+		limit.Store(0)
 		l = rig.start()
 		if _, err := l.Offsets(); !errors.Is(err, ErrOffline) {
 			t.Errorf("recovery without file descriptors: got %v, want ErrOffline", err)
 		}
-		limit = 3
+		limit.Store(3)
 		wantOffsets(t, l, Offsets{LastStable: 21, HighWatermark: 21, End: 21})
 		rig.kill(l)
 	})
