@@ -33,23 +33,21 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 		return Appended{}, err
 	}
 	validator := l.ctx.validator()
-	defer l.ctx.validators.Put(validator)
+	defer l.ctx.putValidator(validator)
 
-	// Validation is most of the work and needs nothing of the log, so appenders do it side by side. Only the broker's
-	// own timestamps must come in the order of the offsets.
-	var v record.Validated
-	if !c.LogAppendTime {
-		if v, err = validateBatch(validator, b, o, c, l.nowMs()); err != nil {
-			return Appended{}, err
-		}
+	// Validation is most of the work and needs nothing of the log, so appenders do it side by side; it may also wait
+	// for others that are at large batches.
+	v, err := validateBatch(validator, b, o, c, l.nowMs(), l.ctx.largeBatches)
+	if err != nil {
+		return Appended{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	nowMs := l.nowMs()
-	if c.LogAppendTime {
-		if v, err = validateBatch(validator, b, o, c, nowMs); err != nil {
-			return Appended{}, err
-		}
+	if v.LogAppendTimeMs >= 0 && v.LogAppendTimeMs != nowMs {
+		// The broker's own timestamps must come in the order of the offsets.
+		v.MaxTimestamp, v.LogAppendTimeMs = nowMs, nowMs
+		v.Batch.SetMaxTimestamp(nowMs, true)
 	}
 	a, err := l.append(v, o, c, nowMs)
 	if err != nil && errors.Is(err, ErrStorage) {
@@ -117,7 +115,7 @@ func checkBatch(b record.Batch, o AppendOptions, c *TopicConfig) error {
 }
 
 // validateBatch checks the records and makes the changes that the config demands.
-func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions, c *TopicConfig, nowMs int64) (record.Validated, error) {
+func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions, c *TopicConfig, nowMs int64, slots chan struct{}) (record.Validated, error) {
 	if o.Origin == OriginCoordinator && b.Control() {
 		return record.Validated{Batch: b, MaxTimestamp: b.MaxTimestamp(), LogAppendTimeMs: -1}, nil
 	}
@@ -125,6 +123,7 @@ func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions,
 		NowMs: nowMs, LogAppendTime: c.LogAppendTime,
 		BeforeMaxMs: c.TimestampBeforeMaxMs, AfterMaxMs: c.TimestampAfterMaxMs,
 		KeyRequired: c.Compact, FromClient: o.Origin == OriginClient, MaxBytes: int(c.MaxMessageBytes),
+		MaxDecompressed: int64(c.MaxDecompressedBytes), Slots: slots,
 	}
 	switch c.CompressionType {
 	case "producer", "":
@@ -147,7 +146,7 @@ func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions,
 	v, err := validator.Validate(b, rules)
 	switch {
 	case errors.Is(err, record.ErrTooLarge):
-		return v, fmt.Errorf("%w: %w, max.message.bytes is %d", ErrBatchTooLarge, err, c.MaxMessageBytes)
+		return v, fmt.Errorf("%w: %w", ErrBatchTooLarge, err)
 	case err == nil && v.Rebuilt && len(v.Batch) > int(c.MaxMessageBytes):
 		return v, fmt.Errorf("%w: %d bytes after recompression, max.message.bytes is %d", ErrBatchTooLarge, len(v.Batch), c.MaxMessageBytes)
 	}

@@ -101,6 +101,56 @@ func TestLogAppendTimeIsStamped(t *testing.T) {
 	rig.stop(l)
 }
 
+// The clock goes on while the batch is validated, without the log's lock.
+func TestLogAppendTimeIsThatOfTheWrite(t *testing.T) {
+	for _, codec := range []string{"producer", "gzip"} {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+		rig.configs["message.timestamp.type"], rig.configs["compression.type"] = "LogAppendTime", codec
+		now := int64(4242)
+		rig.now = func() time.Time { now++; return time.UnixMilli(now) }
+		l := rig.start()
+		a := appendDurably(t, l, testBatch("a", "b"))
+		res, err := l.Read(nil, ReadRequest{MaxBytes: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _, err := record.Cut(res.Data)
+		if err != nil || !b.LogAppendTime() || b.MaxTimestamp() != a.LogAppendTimeMs {
+			t.Errorf("compression.type=%s: stored with timestamp %d, LogAppendTime %v, %v; want that of the append, %d", codec, b.MaxTimestamp(), b.LogAppendTime(), err, a.LogAppendTimeMs)
+		}
+		if got, ok, err := l.MaxTimestamp(ReadUncommitted); err != nil || !ok || got.Timestamp != a.LogAppendTimeMs {
+			t.Errorf("compression.type=%s: max timestamp %+v, %v, %v, want %d", codec, got, ok, err, a.LogAppendTimeMs)
+		}
+		rig.stop(l)
+	}
+}
+
+func TestBatchThatUnpacksToTooMuchIsTooLarge(t *testing.T) {
+	b := record.NewBuilder(record.BuilderOptions{Codec: record.Gzip})
+	b.Append(record.Record{Timestamp: 1_700_000_000_000, Value: make([]byte, 3<<20)})
+	batch := b.Bytes()
+	for _, c := range []struct {
+		configs map[string]string
+		want    error
+	}{
+		{map[string]string{"compression.type": "uncompressed"}, ErrBatchTooLarge},
+		{map[string]string{"compression.type": "zstd", "max.decompressed.message.bytes": "3000000"}, ErrBatchTooLarge},
+		{map[string]string{"max.decompressed.message.bytes": "3000000"}, ErrBatchTooLarge},
+		{map[string]string{"compression.type": "zstd"}, nil},
+		{nil, nil},
+	} {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+		for name, value := range c.configs {
+			rig.configs[name] = value
+		}
+		l := rig.start()
+		if _, err := l.Append(bytes.Clone(batch), AppendOptions{}); !errors.Is(err, c.want) {
+			t.Errorf("with %v: got %v, want %v", c.configs, err, c.want)
+		}
+		rig.kill(l)
+	}
+}
+
 func TestRecompression(t *testing.T) {
 	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
 	rig.configs["compression.type"] = "gzip"

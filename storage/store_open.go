@@ -190,6 +190,7 @@ func (s *Store) newLogContext() *logContext {
 		epoch:                func() int32 { return s.epoch },
 		producerIDExpiration: s.o.ProducerIDExpiration,
 		saveLogStart:         s.saveLogStart,
+		largeBatches:         make(chan struct{}, maxLargeBatches),
 
 		answerDuplicatesEarly: s.o.AnswerDuplicatesEarly,
 	}

@@ -82,6 +82,25 @@ func (b *Builder) Append(r Record) { b.AppendAt(b.lastOffset+1, r) }
 
 // AppendAt is Append at a given offset, which must be above that of the record before: what compaction leaves.
 func (b *Builder) AppendAt(offset int64, r Record) {
+	timestampDelta, offsetDelta := b.note(offset, r.Timestamp)
+	b.added(appendRecord(*b.target(), &r, timestampDelta, offsetDelta))
+}
+
+// beginLarge adds, at the offset after the one before, a record of which the caller brings the rest by appendPiece: rest
+// bytes, which are the key, the value and the headers as they are stored. So a large record is never held twice.
+func (b *Builder) beginLarge(timestamp int64, rest int) {
+	timestampDelta, offsetDelta := b.note(b.lastOffset+1, timestamp)
+	var deltas [maxVarintLen64 + maxVarintLen32]byte
+	p := AppendVarint(AppendVarint(deltas[:0], timestampDelta), int64(offsetDelta))
+	out := AppendVarint(*b.target(), int64(1+len(p)+rest))
+	b.added(append(append(out, 0), p...)) // after the length the attributes
+}
+
+// appendPiece adds the next bytes of a record that beginLarge began.
+func (b *Builder) appendPiece(p []byte) { b.added(append(*b.target(), p...)) }
+
+// note takes a record at offset into the header's fields and returns the deltas that it is stored with.
+func (b *Builder) note(offset, timestamp int64) (timestampDelta int64, offsetDelta int32) {
 	if b.done || b.fixedLast {
 		panic("record: append to a batch that is finished")
 	}
@@ -90,24 +109,31 @@ func (b *Builder) AppendAt(offset int64, r Record) {
 		panic(fmt.Sprintf("record: offset %d after %d in a batch from %d", offset, b.lastOffset, b.options.BaseOffset))
 	}
 	if b.count == 0 {
-		b.baseTimestamp = r.Timestamp
+		b.baseTimestamp = timestamp
 		if b.options.DeleteHorizonMs > 0 {
 			b.baseTimestamp = b.options.DeleteHorizonMs
 		}
 	}
-	b.maxTimestamp = max(b.maxTimestamp, r.Timestamp)
+	b.maxTimestamp = max(b.maxTimestamp, timestamp)
 	b.lastOffset = offset
 	b.count++
+	return timestamp - b.baseTimestamp, int32(delta)
+}
+
+// target is where the bytes of records go.
+func (b *Builder) target() *[]byte {
 	if b.options.Codec == None {
-		before := len(b.out)
-		b.out = appendRecord(b.out, &r, r.Timestamp-b.baseTimestamp, int32(delta))
-		b.uncompressed += len(b.out) - before
-		return
+		return &b.out
 	}
-	before := len(b.raw)
-	b.raw = appendRecord(b.raw, &r, r.Timestamp-b.baseTimestamp, int32(delta))
-	b.uncompressed += len(b.raw) - before
-	if len(b.raw) >= flushSize {
+	return &b.raw
+}
+
+// added takes back what target pointed to, with bytes of records added.
+func (b *Builder) added(to []byte) {
+	target := b.target()
+	b.uncompressed += len(to) - len(*target)
+	*target = to
+	if b.options.Codec != None && len(b.raw) >= flushSize {
 		b.out = b.compressor.write(b.out, b.raw)
 		b.raw = b.raw[:0]
 	}
@@ -120,6 +146,19 @@ func (b *Builder) SetLastOffset(offset int64) {
 		panic(fmt.Sprintf("record: last offset %d with a record at %d", offset, b.lastOffset))
 	}
 	b.lastOffset, b.fixedLast = offset, true
+}
+
+// trim lets go of buffers that an unusual batch has made large. The batch is gone with them.
+func (b *Builder) trim() {
+	if cap(b.out) > keepWindow {
+		b.out = nil
+	}
+	if cap(b.raw) > keepWindow {
+		b.raw = nil
+	}
+	if cap(b.compressor.pending) > keepWindow {
+		b.compressor.pending = nil
+	}
 }
 
 // Count is the number of records so far.

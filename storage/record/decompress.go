@@ -86,6 +86,15 @@ func (d *decompressor) openZstd(body []byte) error {
 	return d.zstd.Reset(&d.body)
 }
 
+// zstdWindowSize returns how large a window the body asks for, 0 when it is none.
+func zstdWindowSize(body []byte) uint64 {
+	var h zstd.Header
+	if err := h.Decode(body); err != nil {
+		return 0
+	}
+	return h.WindowSize
+}
+
 // newZstdDecoder returns a decoder that works in its caller's goroutine.
 func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))

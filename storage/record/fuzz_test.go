@@ -62,7 +62,7 @@ func FuzzRecords(f *testing.F) {
 
 		v := Validator{reader: Reader{MaxDecompressed: 1 << 20}}
 		c := checker{maxTimestamp: NoTimestamp, after: math.MaxInt64, before: math.MaxInt64}
-		scanErr := v.scan(b, &c)
+		scanErr := v.scan(b, &c, 1<<30)
 		if (readErr == nil) != (scanErr == nil) {
 			t.Fatalf("iterator says %v, validator says %v", readErr, scanErr)
 		}

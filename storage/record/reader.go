@@ -128,6 +128,11 @@ func (r *Reader) next(index int32) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.body(index, size)
+}
+
+// body consumes the body of the record of this index, whose length is size.
+func (r *Reader) body(index int32, size int) ([]byte, error) {
 	for r.end-r.start < size {
 		if err := r.fill(size); err != nil {
 			return nil, r.short(index, size, err)

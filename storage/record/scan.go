@@ -2,8 +2,9 @@ package record
 
 // scan walks over the records of b, checks that they are well formed and hands each to c. It looks at lengths and
 // skips over keys and values, so an uncompressed batch costs a few nanoseconds a record, whatever its size, and a
-// compressed one never needs more than the window. The error is a *CorruptError.
-func (v *Validator) scan(b Batch, c *checker) error {
+// compressed one never needs more than the window. A record of a compressed batch that says to have more than mostRecord
+// bytes ends it with ErrTooLarge, before they are looked at; any other error is a *CorruptError.
+func (v *Validator) scan(b Batch, c *checker, mostRecord int) error {
 	count := b.Count()
 	if count < 0 {
 		return corrupt("record count %d", count)
@@ -26,6 +27,9 @@ func (v *Validator) scan(b Batch, c *checker) error {
 		size, err := r.length(i)
 		if err != nil {
 			return err
+		}
+		if size > mostRecord {
+			return tooLarge("record %d of %d bytes, at most %d are taken", i, size, mostRecord)
 		}
 		if size > len(r.buf) {
 			if err := r.scanLarge(i, size, c); err != nil {

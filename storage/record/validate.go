@@ -27,6 +27,15 @@ type Rules struct {
 	// measured.
 	MaxBytes int
 
+	// MaxDecompressed is max.decompressed.message.bytes: a compressed batch whose records take more is ErrTooLarge; 0 is
+	// the Reader's limit, which holds in any case, as MaxRebuild does for a batch that is rebuilt.
+	MaxDecompressed int64
+
+	// Slots bounds how many batches that need much memory or work, which are rebuilds of more than LargeRebuild bytes of
+	// records and zstd with a window above 8 MiB, are at work at a time: each holds a place in it, and Validate blocks
+	// until there is one. nil is no bound.
+	Slots chan struct{}
+
 	// FromClient adds the checks of a producer's batch: offsets and count agree, no control batch, sequence numbers.
 	FromClient bool
 }
@@ -88,8 +97,30 @@ type Validator struct {
 	builder *Builder
 }
 
-// ErrTooLarge means that the rebuilt batch would be larger than Rules.MaxBytes.
-var ErrTooLarge = errors.New("rebuilt batch exceeds the size limit")
+const (
+	// MaxRebuild bounds the decompressed records of a batch that is rebuilt in another codec. Differs from Kafka: it has
+	// no bound but the heap, and a batch of 1 MiB can hold a record of 1 GiB.
+	MaxRebuild = 128 << 20
+
+	// LargeRebuild is from how many bytes of records on a rebuild needs a place in Rules.Slots.
+	LargeRebuild = 4 << 20
+
+	// rebuildShrink is more times than the records of a batch can shrink when they are rebuilt, by deltas of one byte
+	// where there were such of five and ten.
+	rebuildShrink = 4
+)
+
+// Trim lets go of the scratch space that an unusual batch has made large, and of the batch that was rebuilt last. It is
+// for a Validator that goes back to a pool.
+func (v *Validator) Trim() {
+	if v.builder != nil {
+		v.builder.trim()
+	}
+}
+
+// ErrTooLarge means that a batch decompresses to more than Rules.MaxDecompressed, or to more than MaxRebuild when it must
+// be rebuilt, or that it would be larger than Rules.MaxBytes then.
+var ErrTooLarge = errors.New("batch exceeds the size limit")
 
 // Validate checks the batch, which comes from Cut (so its length and CRC are good), and its records, all of them, and
 // makes the changes that the rules demand. The changes that keep the size are made in b itself. The error is an
@@ -108,12 +139,28 @@ func (v *Validator) Validate(b Batch, r Rules) (Validated, error) {
 			return Validated{}, err
 		}
 	}
+	target := codec
+	if !r.TargetProducer {
+		target = r.Target
+	}
+	rebuild := target != codec && !b.Control() && b.Count() > 0
+	most, mostRecord := r.bounds(rebuild, target)
+	if n := v.reader.MaxDecompressed; n == 0 || n > most {
+		v.reader.MaxDecompressed = most
+		defer func() { v.reader.MaxDecompressed = n }()
+	}
+	waited := r.Slots == nil
+	if !waited && codec == Zstd && zstdWindowSize(b.Body()) > zstdWindow {
+		waited = true
+		r.Slots <- struct{}{}
+		defer func() { <-r.Slots }()
+	}
 	c := checker{
 		now: r.NowMs, before: r.BeforeMaxMs, after: r.AfterMaxMs, keyRequired: r.KeyRequired, appendTime: r.LogAppendTime,
 		batchAppendTime: b.LogAppendTime(), batchMax: b.MaxTimestamp(), baseTimestamp: b.BaseTimestamp(),
 		maxTimestamp: NoTimestamp,
 	}
-	if err := v.scan(b, &c); err != nil {
+	if err := v.scan(b, &c, mostRecord); err != nil {
 		return Validated{}, asInvalid(err)
 	}
 	if err := c.verdict(); err != nil {
@@ -127,11 +174,14 @@ func (v *Validator) Validate(b Batch, r Rules) (Validated, error) {
 	if r.LogAppendTime || out.MaxTimestamp == NoTimestamp {
 		out.MaxTimestampOffsetDelta = b.LastOffsetDelta()
 	}
-	target := codec
-	if !r.TargetProducer {
-		target = r.Target
-	}
-	if (target != codec || c.gaps) && !b.Control() && b.Count() > 0 {
+	if rebuild || c.gaps && !b.Control() && b.Count() > 0 {
+		if codec != None && v.reader.total > MaxRebuild {
+			return Validated{}, tooLarge("%d bytes of records to be rebuilt, at most %d are", v.reader.total, MaxRebuild)
+		}
+		if !waited && codec != None && v.reader.total > LargeRebuild {
+			r.Slots <- struct{}{}
+			defer func() { <-r.Slots }()
+		}
 		rebuilt, err := v.rebuild(b, &r, target)
 		if err != nil {
 			return Validated{}, err
@@ -141,6 +191,26 @@ func (v *Validator) Validate(b Batch, r Rules) (Validated, error) {
 	}
 	b.SetMaxTimestamp(out.MaxTimestamp, r.LogAppendTime)
 	return out, nil
+}
+
+// bounds returns how many bytes of records, and how many of one record, a compressed batch may have.
+func (r *Rules) bounds(rebuild bool, target Codec) (most int64, mostRecord int) {
+	most = defaultMaxDecompressed
+	if r.MaxDecompressed > 0 {
+		most = min(most, r.MaxDecompressed)
+	}
+	if !rebuild {
+		return most, int(most)
+	}
+	most = min(most, MaxRebuild)
+	if target != None || r.MaxBytes <= 0 {
+		return most, int(most)
+	}
+	return min(most, rebuildShrink*int64(r.MaxBytes)), int(min(most, int64(r.MaxBytes)))
+}
+
+func tooLarge(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrTooLarge, fmt.Sprintf(format, args...))
 }
 
 // checkClientBatch checks what the header alone tells.
@@ -164,7 +234,14 @@ func checkClientBatch(b Batch) error {
 // asInvalid turns what a scan found into a refusal.
 func asInvalid(err error) error {
 	kind := InvalidRecord
-	if errors.Is(err, errDecompress) {
+	switch e, ok := errors.AsType[*InvalidError](err); {
+	case ok:
+		return e
+	case errors.Is(err, ErrTooLarge):
+		return err
+	case errors.Is(err, errTooMuch):
+		return tooLarge("%v", err)
+	case errors.Is(err, errDecompress):
 		kind = Undecodable
 	}
 	return &InvalidError{Kind: kind, Reason: err.Error()}
@@ -261,21 +338,107 @@ func (v *Validator) rebuild(b Batch, r *Rules, target Codec) (Batch, error) {
 		HasProducer: true, ProducerID: b.ProducerID(), ProducerEpoch: b.ProducerEpoch(), BaseSequence: b.BaseSequence(),
 		Transactional: b.Transactional(), LogAppendTime: r.LogAppendTime, AppendTimeMs: r.NowMs,
 	})
-	for rec, err := range v.reader.Records(b) {
-		if err != nil {
-			return nil, asInvalid(err)
-		}
-		if rec.Timestamp < NoTimestamp {
-			return nil, invalid(Undecodable, "record %d has timestamp %d and the batch must be rebuilt", v.builder.Count(), rec.Timestamp)
-		}
-		v.builder.Append(rec)
-		if r.MaxBytes > 0 && v.builder.size() > r.MaxBytes {
-			return nil, ErrTooLarge
-		}
+	if err := v.rebuildRecords(b, r.MaxBytes); err != nil {
+		return nil, asInvalid(err)
 	}
 	rebuilt := v.builder.Bytes()
-	if r.MaxBytes > 0 && len(rebuilt) > r.MaxBytes {
-		return nil, ErrTooLarge
+	return rebuilt, sizeOver(len(rebuilt), r.MaxBytes)
+}
+
+// sizeOver returns the error of a batch that is rebuilt to more than limit bytes; a limit of 0 is none.
+func sizeOver(size, limit int) error {
+	if limit > 0 && size > limit {
+		return tooLarge("rebuilt to at least %d bytes, at most %d are taken", size, limit)
 	}
-	return rebuilt, nil
+	return nil
+}
+
+// rebuildRecords hands the records of b to the builder. One that is larger than the window goes through it in pieces.
+func (v *Validator) rebuildRecords(b Batch, maxBytes int) error {
+	rd := &v.reader
+	if err := rd.open(b); err != nil {
+		return err
+	}
+	defer rd.close()
+	rec := Record{Headers: rd.headers}
+	for i := range b.Count() {
+		size, err := rd.length(i)
+		if err != nil {
+			return err
+		}
+		if rd.source.codec != None && size > len(rd.buf) {
+			err = v.rebuildLarge(b, i, size, maxBytes)
+		} else {
+			err = v.rebuildRecord(b, i, size, &rec)
+		}
+		if err == nil {
+			err = sizeOver(v.builder.size(), maxBytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return rd.finish(b.Count())
+}
+
+// rebuildRecord hands on the record of this index, which rec is the scratch space for.
+func (v *Validator) rebuildRecord(b Batch, index int32, size int, rec *Record) error {
+	body, err := v.reader.body(index, size)
+	if err != nil {
+		return err
+	}
+	if err := rec.parse(body); err != nil {
+		return atRecord(index, err)
+	}
+	v.reader.headers = rec.Headers
+	if rec.Timestamp, err = rebuiltTimestamp(b, index, rec.TimestampDelta); err != nil {
+		return err
+	}
+	v.builder.Append(*rec)
+	return nil
+}
+
+// rebuildLarge hands on the record of this index a window at a time. What follows its deltas is the same in any batch.
+func (v *Validator) rebuildLarge(b Batch, index int32, size, maxBytes int) error {
+	l := largeRecord{r: &v.reader, index: index, size: size, left: size}
+	l.skip(1) // attributes
+	timestampDelta := l.varint(maxVarintLen64)
+	l.varint(maxVarintLen32)
+	if l.err != nil {
+		return l.err
+	}
+	timestamp, err := rebuiltTimestamp(b, index, timestampDelta)
+	if err != nil {
+		return err
+	}
+	v.builder.beginLarge(timestamp, l.left)
+	for l.left > 0 {
+		rd := l.r
+		n := min(l.left, rd.end-rd.start)
+		v.builder.appendPiece(rd.buf[rd.start : rd.start+n])
+		rd.start += n
+		l.left -= n
+		if err := sizeOver(v.builder.size(), maxBytes); err != nil {
+			return err
+		}
+		if l.left > 0 {
+			l.fill()
+		}
+		if l.err != nil {
+			return l.err
+		}
+	}
+	return nil
+}
+
+// rebuiltTimestamp is the timestamp of a record of b, which a rebuilt batch must be able to hold.
+func rebuiltTimestamp(b Batch, index int32, delta int64) (int64, error) {
+	timestamp := b.BaseTimestamp() + delta
+	if b.LogAppendTime() {
+		timestamp = b.MaxTimestamp()
+	}
+	if timestamp < NoTimestamp {
+		return 0, invalid(Undecodable, "record %d has timestamp %d and the batch must be rebuilt", index, timestamp)
+	}
+	return timestamp, nil
 }
