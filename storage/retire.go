@@ -35,6 +35,8 @@ type retirements struct {
 	names map[string]chan struct{} // guarded by mu
 	dirs  []retiredDir             // guarded by mu
 	poke  chan struct{}            // told when dirs has grown; has room for one
+	// unmoved are the deleted topics of which a directory may still be in its place; the next start sees to it.
+	unmoved map[TopicID]bool // guarded by mu
 
 	// moves is held while directories are examined and moved.
 	moves sync.Mutex
@@ -54,6 +56,7 @@ var errRetiring = errors.New("a topic of this name is being deleted")
 
 func (r *retirements) init() {
 	r.names = make(map[string]chan struct{})
+	r.unmoved = make(map[TopicID]bool)
 	r.poke = make(chan struct{}, 1)
 }
 
@@ -104,6 +107,13 @@ func (r *retirements) add(d retiredDir) {
 	case r.poke <- struct{}{}:
 	default:
 	}
+}
+
+// keep has the metadata log remember a deleted topic until the next start.
+func (r *retirements) keep(id TopicID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unmoved[id] = true
 }
 
 // retire moves the directories of a deleted topic, none of which is in use, out of the way.
@@ -291,6 +301,9 @@ func (s *Store) forgetDeleted(ids map[TopicID]bool) {
 	r.mu.Lock()
 	for _, d := range r.dirs {
 		delete(ids, d.id)
+	}
+	for id := range r.unmoved {
+		delete(ids, id)
 	}
 	r.mu.Unlock()
 	if len(ids) == 0 {

@@ -289,3 +289,42 @@ func TestDirectoryOfAnotherTopicIsNotServed(t *testing.T) {
 	}
 	closeStore(t, s)
 }
+
+func TestDirectoryThatCouldNotMoveIsRemovedByTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem(vfs.MemOptions{Now: time.Now})
+		s, err := Open(testDir, Options{Now: time.Now, FS: vfs.Inject(mem, func(o vfs.Op) error {
+			if o.Kind == vfs.OpRename && filepath.Base(o.Name) == "orders-1" {
+				return errInjected
+			}
+			return nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := runStore(t, s)
+		topic := createTopic(t, s, "orders", 2)
+		mustProduce(t, topic, 0, "a")
+		mustProduce(t, topic, 1, "b")
+		if err := s.DeleteTopic(topic.ID()); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Hour)
+		stop()
+		closeStore(t, s)
+		if got := dirNames(t, mem, "-0", "-1", deleteSuffix); len(got) != 2 || got[1] != "orders-1" {
+			t.Errorf("directories %v, want that of partition 1", got)
+		}
+		s = openStore(t, mem)
+		stop = runStore(t, s)
+		synctest.Wait()
+		stop()
+		if got := dirNames(t, mem, "-0", "-1", deleteSuffix, straySuffix); !slices.Equal(got, []string{"__gateway_metadata-0"}) {
+			t.Errorf("directories %v, want that of partition 1 gone", got)
+		}
+		if s.isDeleted(topic.ID()) {
+			t.Error("the metadata log still remembers the topic, no directory of which is left")
+		}
+		closeStore(t, s)
+	})
+}
