@@ -120,6 +120,9 @@ func (r *runner) makeTopic(ctx context.Context, c *conn, name string, spec Topic
 		}
 		configs = append(configs, map[string]any{"name": k, "value": fmt.Sprint(v)})
 	}
+	if _, ok := spec.Configs["retention.ms"]; !ok && !spec.Plain {
+		configs = append(configs, map[string]any{"name": "retention.ms", "value": "-1"})
+	}
 	partitions := max(spec.Partitions, 1)
 	create, _ := APINamed("CreateTopics")
 	root, err := c.call(ctx, create, 2, map[string]any{"timeoutMs": 10000, "topics": []any{map[string]any{

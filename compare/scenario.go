@@ -44,8 +44,10 @@ type Scenario struct {
 	bounds Range
 }
 
-// TopicSpec says how a topic is made before the first step.
+// TopicSpec says how a topic is made before the first step. Unless it is plain or says otherwise it keeps its records
+// for ever: those of most scenarios are years old, and a broker may look for old ones at any time.
 type TopicSpec struct {
+	Plain      bool              `yaml:"plain"`
 	Partitions int               `yaml:"partitions"`
 	Configs    map[string]string `yaml:"configs"`
 }
