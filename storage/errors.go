@@ -78,6 +78,9 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
+	if e.Position < 0 {
+		return fmt.Sprintf("%s is damaged: %s", e.File, e.Reason)
+	}
 	return fmt.Sprintf("%s is damaged at position %d: %s", e.File, e.Position, e.Reason)
 }
 

@@ -369,7 +369,10 @@ func (l *Log) setOffline(cause error) error {
 	attrs := []any{"err", cause}
 	var c *CorruptError
 	if errors.As(cause, &c) {
-		attrs = append(attrs, "file", c.File, "position", c.Position)
+		attrs = append(attrs, "file", c.File)
+		if c.Position >= 0 {
+			attrs = append(attrs, "position", c.Position)
+		}
 	}
 	l.logger().Error("partition is offline", attrs...)
 	l.commit.wakeAll()

@@ -211,7 +211,6 @@ func (m *metadataLog) compactLeading() error {
 		return nil
 	}
 	var start, live int64 = -1, 0
-	var last Appended
 	for _, batch := range snapshotBatches(m.state, m.now()) {
 		a, err := m.log.Append(batch, AppendOptions{Origin: OriginCoordinator})
 		if err != nil {
@@ -220,10 +219,11 @@ func (m *metadataLog) compactLeading() error {
 		if start < 0 {
 			start = a.BaseOffset
 		}
-		last, live = a, live+int64(len(batch))
-	}
-	if err := m.log.WaitDurable(context.Background(), last); err != nil {
-		return err
+		live += int64(len(batch))
+		// Never two at a time: only the last batch of this log can be torn.
+		if err := m.log.WaitDurable(context.Background(), a); err != nil {
+			return err
+		}
 	}
 	if _, err := m.log.DeleteBefore(start); err != nil {
 		return err

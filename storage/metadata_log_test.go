@@ -134,7 +134,7 @@ func TestNothingBeforeASnapshotCounts(t *testing.T) {
 		for _, records := range c.segments {
 			next = metadataSegment(t, mem, next, records)
 		}
-		r, err := replayMetadata(mem, testDir, 0)
+		r, err := replayMetadata(mem, testDir, 0, 0)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 			continue

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -23,10 +24,13 @@ type metadataReplay struct {
 }
 
 // replayMetadata reads the metadata log in the directory dir from the offset start on. It changes nothing and needs no
-// recovered log, so that a format which is not known is found before anything is touched. It stops where batches stop
-// to be sound: whether that is a torn tail or damage is for the log's recovery to say. The error is a *FormatError, a
-// *CorruptError for records that are no metadata, or an I/O error.
-func replayMetadata(fsys vfs.FS, dir string, start int64) (*metadataReplay, error) {
+// recovered log, so that a format which is not known, and damage, are found before anything is touched. synced is the
+// offset below which everything was on disk.
+//
+// A batch is written only when the one before it is durable, so only the last can be torn: it is left out. Bytes that
+// are no batch with a batch after them, or below synced, are damage. The error is a *FormatError, a *CorruptError for
+// damage and for records that are no metadata, or an I/O error.
+func replayMetadata(fsys vfs.FS, dir string, start, synced int64) (*metadataReplay, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return nil, err
@@ -43,26 +47,48 @@ func replayMetadata(fsys vfs.FS, dir string, start int64) (*metadataReplay, erro
 		bases = bases[1:]
 	}
 	var reader record.Reader
+	var end *CorruptError // where the batches end, which is damage if they should not
 	for _, base := range bases {
-		if base > r.end && r.bytes > 0 {
-			break // a gap: the segment before ended early
-		}
 		file := segmentFile(dir, base, logSuffix)
 		b, err := readFile(fsys, file)
 		if err != nil {
 			return nil, err
 		}
-		sound, err := r.replaySegment(&reader, file, b)
+		if end == nil && r.bytes > 0 && base != r.end {
+			end = &CorruptError{File: file, Reason: fmt.Sprintf("it begins at offset %d, the segment before it ends at %d", base, r.end)}
+		}
+		position := int64(0)
+		if end == nil {
+			position, err = r.replaySegment(&reader, file, base, b)
+			if bad, ok := errors.AsType[*badBatch](err); ok {
+				end = &CorruptError{File: file, Position: position, Reason: bad.reason}
+				position++
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if end == nil {
+			continue
+		}
+		behind, err := countBatches(bytes.NewReader(b), position, int64(len(b)), base)
 		if err != nil {
 			return nil, err
 		}
-		if !sound {
-			break
+		if behind > 0 {
+			end.Reason += "; whole batches follow, so it is not the end of a write that was cut short"
+			return nil, end
 		}
 	}
 	switch {
+	case r.end < synced && end != nil:
+		end.Reason += fmt.Sprintf("; everything below offset %d was on disk", synced)
+		return nil, end
+	case r.bytes == 0 && end != nil:
+		return nil, end
 	case r.bytes == 0:
 		return nil, &CorruptError{File: dir, Position: -1, Reason: "the metadata log holds no batch"}
+	case r.end < synced:
+		return nil, &CorruptError{File: dir, Position: -1, Reason: fmt.Sprintf("the metadata log ends at offset %d, everything below %d was on disk", r.end, synced)}
 	case r.state.format == 0:
 		return nil, &FormatError{File: dir, Reason: "no format record"}
 	}
@@ -79,36 +105,48 @@ func parseLogFileName(name string) (int64, bool) {
 	return base, err == nil && base >= 0
 }
 
-// replaySegment applies the batches of one segment; sound is false when it ends in bytes that are no batch.
-func (r *metadataReplay) replaySegment(reader *record.Reader, file string, b []byte) (sound bool, err error) {
-	for rest := b; len(rest) > 0; {
-		batch, after, err := record.Cut(rest)
+// replaySegment applies the batches of one segment and returns where it stopped: at its end, or with a *badBatch where
+// it goes on with something that is no batch. The offsets of this log have no gaps.
+func (r *metadataReplay) replaySegment(reader *record.Reader, file string, base int64, b []byte) (position int64, err error) {
+	for next := base; position < int64(len(b)); {
+		batch, _, err := record.Cut(b[position:])
 		if err != nil {
-			return false, nil
+			return position, &badBatch{position: position, next: next, reason: err.Error()}
 		}
-		position := int64(len(b) - len(rest))
-		rest = after
-		if batch.NextOffset() <= r.end && r.bytes == 0 {
-			continue // before the log's start
+		if batch.BaseOffset() < next {
+			return position, &badBatch{position: position, next: next, reason: fmt.Sprintf("base offset %d, want %d", batch.BaseOffset(), next)}
 		}
-		if batch.BaseOffset() < r.end {
-			return false, nil
+		if batch.BaseOffset() > next {
+			// Its checksum does not cover the offset, and what a write that is cut short lacks is zeros.
+			return position, &CorruptError{File: file, Position: position, Reason: fmt.Sprintf("base offset %d, want %d", batch.BaseOffset(), next)}
 		}
-		for rec, err := range reader.Records(batch) {
-			if err != nil {
-				return false, &CorruptError{File: file, Position: position, Reason: err.Error()}
-			}
-			if err := r.apply(rec.Key, rec.Value); err != nil {
-				if fault, ok := errors.AsType[*metadataFault](err); ok {
-					return false, &CorruptError{File: file, Position: position, Reason: fault.reason}
-				}
-				return false, &FormatError{File: file, Reason: err.Error()}
+		next = batch.NextOffset()
+		if next > r.end {
+			if err := r.replayBatch(reader, file, position, batch); err != nil {
+				return position, err
 			}
 		}
-		r.end = batch.NextOffset()
-		r.bytes += int64(batch.Size())
+		position += int64(batch.Size())
 	}
-	return true, nil
+	return position, nil
+}
+
+// replayBatch applies the records of the batch at position in a file.
+func (r *metadataReplay) replayBatch(reader *record.Reader, file string, position int64, batch record.Batch) error {
+	for rec, err := range reader.Records(batch) {
+		if err != nil {
+			return &CorruptError{File: file, Position: position, Reason: err.Error()}
+		}
+		if err := r.apply(rec.Key, rec.Value); err != nil {
+			if fault, ok := errors.AsType[*metadataFault](err); ok {
+				return &CorruptError{File: file, Position: position, Reason: fault.reason}
+			}
+			return &FormatError{File: file, Reason: err.Error()}
+		}
+	}
+	r.end = batch.NextOffset()
+	r.bytes += int64(batch.Size())
+	return nil
 }
 
 // apply adds a record to the state.

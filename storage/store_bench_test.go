@@ -42,7 +42,7 @@ func BenchmarkReplay(b *testing.B) {
 			manyTopics(b, mem, testDir, n, true)
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := replayMetadata(mem, testDir+"/__gateway_metadata-0", 0)
+				r, err := replayMetadata(mem, testDir+"/__gateway_metadata-0", 0, 0)
 				if err != nil || len(r.state.topics) != n {
 					b.Fatalf("%v, want %d topics", err, n)
 				}

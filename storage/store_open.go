@@ -119,7 +119,11 @@ func (s *Store) load() error {
 	if err := s.checkpoints.open(s.fs, s.dir, warn); err != nil {
 		return err
 	}
-	replay, err := replayMetadata(s.fs, metadataDir, s.checkpoints.origin(metadataTopic, 0).logStart)
+	known := s.checkpoints.origin(metadataTopic, 0)
+	if made {
+		known.recoveryPoint = 0
+	}
+	replay, err := replayMetadata(s.fs, metadataDir, known.logStart, known.recoveryPoint)
 	if err != nil {
 		return err
 	}

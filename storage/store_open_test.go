@@ -73,7 +73,7 @@ func TestNewerFormatIsRefusedUntouched(t *testing.T) {
 	}
 	size, _ := f.Size()
 	batch := b.Bytes()
-	batch.SetBaseOffset(1000)
+	batch.SetBaseOffset(s.metadata.log.end.Load())
 	f.WriteAt(batch, size)
 	f.Close()
 	before := listTree(t, mem, testDir)
