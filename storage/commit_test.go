@@ -32,12 +32,14 @@ func (g *syncGate) wrap(fsys vfs.FS) vfs.FS {
 		}
 		g.mu.Lock()
 		g.syncs++
-		wait, err := g.wait, g.err
+		wait := g.wait
 		g.mu.Unlock()
 		if wait != nil {
 			<-wait
 		}
-		return err
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.err
 	})
 }
 
