@@ -265,7 +265,7 @@ func (f *fetchCall) finishCodes(resp *fetchResponse) {
 // bytes were read, and whether some partition has an answer for which nobody should wait. The error is the context's,
 // while waiting for memory.
 func (f *fetchCall) read(partitions []fetchPartition) (bytes int, urgent bool, err error) {
-	left := f.maxBytes
+	left := min(f.maxBytes, f.s.answers.share())
 	for i := range partitions {
 		p := &partitions[i]
 		p.code, p.records, p.aborted, p.abortedNull = 0, nil, nil, f.isolation == storage.ReadUncommitted
@@ -385,7 +385,11 @@ func checkLeaderEpoch(log *storage.Log, epoch int32) error {
 // smallAnswer is the least that is asked for to hold records, so that many small partitions share a buffer.
 const smallAnswer = 16 << 10
 
-// space returns an empty slice with room for n bytes. It has none when the answer holds memory already and there is no
+// share is the most that one answer may take of the memory for answers: a quarter of what is left, so that peers that
+// do not read theirs leave some to others, and not less than what is kept for small demands.
+func (m *memory) share() int { return max(int(m.room()/4), smallDemand) }
+
+// space returns an empty slice with room for n bytes, or fewer when memory is short. It has none when the answer holds memory already and there is no
 // more: who holds some must not wait for others to give theirs back.
 func (f *fetchCall) space(n int) ([]byte, error) {
 	if len(f.bufs) > 0 {
@@ -403,22 +407,13 @@ func (f *fetchCall) space(n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	b, err := f.s.answerBuffer(f.r.ctx, max(n, smallAnswer))
+	n = max(n, smallAnswer)
+	b, err := f.s.answerBuffer(f.r.ctx, n, min(n, smallDemand))
 	if err != nil {
 		return nil, err
 	}
 	f.bufs = append(f.bufs, b)
 	return b.B, nil
-}
-
-// tryAnswerBuffer is answerBuffer without the wait: nil when there is no room.
-func (s *Server) tryAnswerBuffer(n int) *buffer {
-	if !s.answers.tryAcquire(int64(n)) {
-		return nil
-	}
-	b := s.buffers.get(n)
-	b.budget, b.charged = &s.answers, int64(n)
-	return b
 }
 
 // keep charges what was read into dst. Data lies in the last buffer, unless it outgrew its room, as a first batch does
@@ -433,16 +428,17 @@ func (f *fetchCall) keep(dst, data []byte) error {
 		f.kept += len(data)
 		return nil
 	}
-	n := int64(len(data))
+	n, from := int64(len(data)), &f.s.answers.large
 	if f.kept > 0 {
-		f.s.answers.force(n) // no wait while holding memory
+		from.force(n) // no wait while holding memory
 	} else {
 		f.release()
-		if err := f.s.answers.acquire(f.r.ctx, n); err != nil {
+		var err error
+		if from, err = f.s.answers.acquire(f.r.ctx, n); err != nil {
 			return err
 		}
 	}
-	f.bufs = append(f.bufs, &buffer{B: data, class: -1, budget: &f.s.answers, charged: n})
+	f.bufs = append(f.bufs, &buffer{B: data, class: -1, budget: from, charged: n})
 	f.kept += len(data)
 	return nil
 }

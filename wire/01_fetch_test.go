@@ -529,7 +529,7 @@ func TestFetchStaysWithinMemory(t *testing.T) {
 	for partition := range int32(3) {
 		b.mustProduce("t", partition, b.batch(strings.Repeat("x", 100_000)))
 	}
-	b.s.answers.limit = 150_000
+	b.s.answers.setLimit(150_000 * 8 / 7)
 	p := ask[*kmsg.FetchResponse](b, b.fetchRequest(18, asked{"t", 0, 0}, asked{"t", 1, 0}, asked{"t", 2, 0})).Topics[0].Partitions
 	checkBases(t, b, p[0], 0)
 	for _, p := range p[1:] { // no room for these in this answer, but nothing is wrong with them
@@ -539,7 +539,7 @@ func TestFetchStaysWithinMemory(t *testing.T) {
 		}
 	}
 	// The first batch is served whatever its size.
-	b.s.answers.limit = 1000
+	b.s.answers.setLimit(1000)
 	checkBases(t, b, b.fetchOne(b.fetchRequest(18, asked{"t", 1, 0})), 0)
 	req := b.fetchRequest(18, asked{"t", 1, 0})
 	req.MaxBytes = 10
@@ -551,12 +551,13 @@ func TestFetchWaitsForMemory(t *testing.T) {
 		b := newRunningBroker(t, nil)
 		b.topic("t", 1)
 		b.mustProduce("t", 0, b.batch("x"))
-		if err := b.s.answers.acquire(t.Context(), b.s.answers.limit); err != nil {
-			t.Fatal(err)
-		}
+		m := &b.s.answers
+		m.large.force(m.large.limit)
+		m.small.force(m.small.limit)
 		answer := b.parkedFetch(b.fetchRequest(18, asked{"t", 0, 0}))
 		<-time.After(time.Second)
-		b.s.answers.release(b.s.answers.limit)
+		m.small.release(m.small.limit)
+		m.large.release(m.large.limit)
 		checkAnswered(t, b, answer, time.Second, 1)
 	})
 }

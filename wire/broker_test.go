@@ -95,7 +95,7 @@ func (b *broker) open(config map[string]string) {
 		if err := b.store.Close(); err != nil {
 			b.t.Errorf("close the store: %v", err)
 		}
-		if used := b.s.answers.used.Load(); used != 0 {
+		if used := b.s.answers.used(); used != 0 {
 			b.t.Errorf("%d bytes of answers are still charged", used)
 		}
 	})

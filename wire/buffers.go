@@ -18,6 +18,8 @@ type buffer struct {
 	large   *bufferStock // where it goes back to; nil for small ones
 	budget  *budget      // nil when nothing was charged
 	charged int64
+
+	overdrawn bool // the budget was overdrawn for it
 }
 
 // Size classes are four per doubling, 512 bytes to 64 MiB, so that a buffer is at most a quarter larger than asked for.
@@ -49,14 +51,14 @@ func classOf(n int) int {
 var smallBuffers [smallClasses]sync.Pool
 
 // bufferStock keeps large buffers that are not in use, bounded in bytes, and lets go of those that nobody needed for a
-// while. The zero value is ready to use. It is safe for concurrent use.
+// while, as long as run runs. The zero value is ready to use. It is safe for concurrent use.
 type bufferStock struct {
 	mu    sync.Mutex
 	free  [bufferClasses][]*buffer // guarded by mu; the last one that came is the first to go
 	least [bufferClasses]int       // guarded by mu; the fewest that were free since the last look
 	bytes int64                    // guarded by mu; of the free ones
 	busy  bool                     // guarded by mu; one was taken since the last look
-	timer bool                     // guarded by mu; a look is due
+	used  bool                     // guarded by mu; one was taken since memory was last given back
 }
 
 const (
@@ -88,7 +90,7 @@ func (s *bufferStock) get(n int) *buffer {
 		return newBuffer(n)
 	}
 	s.mu.Lock()
-	s.busy = true
+	s.busy, s.used = true, true
 	free := s.free[class]
 	if len(free) == 0 {
 		s.mu.Unlock()
@@ -117,9 +119,19 @@ func (s *bufferStock) put(b *buffer) {
 	}
 	s.bytes += n
 	s.free[b.class] = append(s.free[b.class], b)
-	if !s.timer {
-		s.timer = true
-		time.AfterFunc(stockInterval, s.look)
+}
+
+// run looks after the stock until ctx ends.
+func (s *bufferStock) run(ctx context.Context) {
+	ticker := time.NewTicker(stockInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.look()
+		}
 	}
 }
 
@@ -140,14 +152,13 @@ func (s *bufferStock) look() {
 		}
 		s.free[class], s.least[class] = free, len(free)
 	}
-	idle := s.bytes == 0 && !s.busy
+	over := s.bytes == 0 && !s.busy && s.used
 	s.busy = false
-	if !idle {
-		time.AfterFunc(stockInterval, s.look)
+	if over {
+		s.used = false
 	}
-	s.timer = !idle
 	s.mu.Unlock()
-	if idle {
+	if over {
 		debug.FreeOSMemory()
 	}
 }
@@ -163,7 +174,10 @@ func (s *bufferStock) kept() int64 {
 func (b *buffer) release() {
 	if b.budget != nil {
 		b.budget.release(b.charged)
-		b.budget, b.charged = nil, 0
+		if b.overdrawn {
+			b.budget.repay()
+		}
+		b.budget, b.charged, b.overdrawn = nil, 0, false
 	}
 	b.B = nil
 	switch {
@@ -175,14 +189,35 @@ func (b *buffer) release() {
 	}
 }
 
-// answerBuffer returns a buffer with room for n bytes of an answer, charged to the memory for answers in flight. It
-// waits for room until ctx ends. An *encoded that names the buffer releases it when it is written; until then the
-// caller must.
-func (s *Server) answerBuffer(ctx context.Context, n int) (*buffer, error) {
-	if err := s.answers.acquire(ctx, int64(n)); err != nil {
+// answerBuffer returns a buffer with room for n bytes of an answer, or fewer, but at least least, when there is little
+// memory for answers; it is charged to that. It waits for room until ctx ends. An *encoded that names the buffer
+// releases it when it is written; until then the caller must.
+func (s *Server) answerBuffer(ctx context.Context, n, least int) (*buffer, error) {
+	for {
+		if b := s.tryAnswerBuffer(n); b != nil {
+			return b, nil
+		}
+		if n <= least {
+			break
+		}
+		n = max(n/2, least)
+	}
+	from, err := s.answers.acquire(ctx, int64(n))
+	if err != nil {
 		return nil, err
 	}
 	b := s.buffers.get(n)
-	b.budget, b.charged = &s.answers, int64(n)
+	b.budget, b.charged = from, int64(n)
 	return b, nil
+}
+
+// tryAnswerBuffer returns a buffer with room for n bytes of an answer, nil when there is no memory for it.
+func (s *Server) tryAnswerBuffer(n int) *buffer {
+	from := s.answers.tryAcquire(int64(n))
+	if from == nil {
+		return nil
+	}
+	b := s.buffers.get(n)
+	b.budget, b.charged = from, int64(n)
+	return b
 }

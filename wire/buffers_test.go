@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +54,9 @@ func TestLargeBuffersAreBoundedAndLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 1 << 20
 		var s bufferStock
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go s.run(ctx)
 		b := s.get(size)
 		first := &b.B[:1][0]
 		b.release()

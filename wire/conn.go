@@ -2,10 +2,7 @@ package wire
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
-	"log/slog"
 	"net"
 	"sync/atomic"
 	"time"
@@ -29,6 +26,7 @@ type conn struct {
 	// did before is visible to the reader after it.
 	settled chan struct{}
 
+	cut        atomic.Bool  // it was closed because its peer stalls
 	failed     atomic.Bool  // an answer could not be written, or a handler gave the connection up
 	inFlight   atomic.Int32 // calls handed over and not answered
 	active     atomic.Int64 // when something was last read or written; nanoseconds
@@ -62,7 +60,7 @@ const (
 	// keptAnswer is the largest answer that the size of the next one is guessed from.
 	keptAnswer = 64 << 10
 	// writeStep is how many bytes of an answer have to be taken within the idle time.
-	writeStep = 1 << 20
+	writeStep = 256 << 10
 )
 
 var (
@@ -97,13 +95,13 @@ func (c *conn) serve() {
 	close(c.queue)
 	<-done
 	_ = c.socket.Close()
-	level := slog.LevelDebug
+	attrs := []any{"listener", c.listener.Name, "remote", c.socket.RemoteAddr().String(), "reason", err}
 	if _, ok := errors.AsType[*frameError](err); ok {
-		level = slog.LevelWarn
 		c.server.counts.malformed.Add(1)
+		c.server.closedLines.warn(c.server, "connection closed", attrs...)
+		return
 	}
-	c.server.logger.Log(context.Background(), level, "connection closed",
-		"listener", c.listener.Name, "remote", c.socket.RemoteAddr().String(), "reason", err)
+	c.server.logger.Debug("connection closed", attrs...)
 }
 
 // read is the reader: it cuts frames and hands calls on until it cannot.
@@ -224,101 +222,6 @@ func (c *conn) awaitUnmuted() error {
 	}
 }
 
-// nextFrame returns the next frame without its length, charged to the memory for requests. Nothing is allocated before
-// the length was checked against the limit of the frame's key.
-func (c *conn) nextFrame() (*buffer, error) {
-	s := c.server
-	if err := c.fill(lengthSize); err != nil {
-		return nil, err
-	}
-	size := int32(binary.BigEndian.Uint32(c.in[c.start:]))
-	if size < smallestFrame || size > s.maxFrame {
-		return nil, frameErrorf("frame length %d, want %d to %d", size, smallestFrame, s.maxFrame)
-	}
-	if err := c.fill(lengthSize + 2); err != nil {
-		return nil, unexpected(err)
-	}
-	key := int16(binary.BigEndian.Uint16(c.in[c.start+lengthSize:]))
-	if s.apis.find(key) == nil {
-		s.counts.unsupported.Add(1)
-		return nil, frameErrorf("api key %d is not served", key)
-	}
-	if limit := s.frameLimit(key); size > limit {
-		return nil, frameErrorf("frame length %d for api key %d, want at most %d", size, key, limit)
-	}
-	n := int(size)
-	if lengthSize+n <= len(c.in) { // with luck, what comes is this frame and the next
-		if err := c.fill(lengthSize + n); err != nil {
-			return nil, unexpected(err)
-		}
-	}
-	if err := s.requests.acquire(c.ctx, int64(n)); err != nil {
-		return nil, errStopping
-	}
-	frame := s.buffers.get(n)
-	frame.budget, frame.charged = &s.requests, int64(n)
-	c.holds.Add(int64(n))
-	c.start += lengthSize
-	have := copy(frame.B[:n], c.in[c.start:c.end])
-	c.start += have
-	if have < n {
-		c.frameHeld.begin(n)
-		err := c.readFull(frame.B[have:n])
-		c.frameHeld.end()
-		if err != nil {
-			c.releaseFrame(frame)
-			return nil, unexpected(err)
-		}
-	}
-	frame.B = frame.B[:n]
-	return frame, nil
-}
-
-// releaseFrame gives back a frame that nextFrame returned.
-func (c *conn) releaseFrame(frame *buffer) {
-	c.holds.Add(-frame.charged)
-	frame.release()
-}
-
-// unexpected is the error for an end inside a frame.
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// fill reads until at least n bytes lie in the read buffer, which has room for them.
-func (c *conn) fill(n int) error {
-	if c.start == c.end {
-		c.start, c.end = 0, 0
-	}
-	if c.start+n > len(c.in) {
-		copy(c.in, c.in[c.start:c.end])
-		c.start, c.end = 0, c.end-c.start
-	}
-	for c.end-c.start < n {
-		m, err := c.readSome(c.in[c.end:])
-		if err != nil {
-			return err
-		}
-		c.end += m
-	}
-	return nil
-}
-
-// readFull fills p from the socket.
-func (c *conn) readFull(p []byte) error {
-	for len(p) > 0 {
-		n, err := c.readSome(p)
-		if err != nil {
-			return err
-		}
-		p = p[n:]
-	}
-	return nil
-}
-
 // readSome reads what there is, waiting for at least a byte. It gives up when the server stops, or when nothing was
 // read or answered for the idle time; a call under way keeps the connection alive.
 func (c *conn) readSome(p []byte) (int, error) {
@@ -379,7 +282,7 @@ func (c *conn) send(call *call, resp response) error {
 				c.vector = append(c.vector, p)
 			}
 		}
-		err := c.writeAll(c.vector)
+		err := c.writeAll(c.vector, len(e.buffers) > 0)
 		clear(c.vector) // an idle connection keeps no answer alive
 		return err
 	}
@@ -392,25 +295,21 @@ func (c *conn) send(call *call, resp response) error {
 		c.answerHint = n
 	} else {
 		// It is there already; what is charged keeps others from adding to it.
-		c.server.answers.force(int64(n))
-		b.budget, b.charged = &c.server.answers, int64(n)
+		b.budget, b.charged = &c.server.answers.large, int64(n)
+		b.budget.force(int64(n))
 	}
 	c.vector = append(c.vector[:0], b.B)
-	err := c.writeAll(c.vector)
+	err := c.writeAll(c.vector, b.budget != nil)
 	clear(c.vector)
 	b.release()
 	return err
 }
 
-// writeAll writes the pieces. A peer that takes nothing stalls only this connection, until it is given up after the
-// idle time, or earlier when others need the memory that the answer holds.
-func (c *conn) writeAll(pieces net.Buffers) error {
-	total := 0
-	for _, p := range pieces {
-		total += len(p)
-	}
-	if total > keptAnswer {
-		c.answerHeld.begin(total)
+// writeAll writes the pieces; charged says that they hold memory of the server's. A peer that takes nothing stalls only this connection, until it is given up after the
+// idle time, or earlier when others need the memory that the connection holds.
+func (c *conn) writeAll(pieces net.Buffers, charged bool) error {
+	if charged || c.holds.Load() > readBufferSize {
+		c.answerHeld.begin()
 		defer c.answerHeld.end()
 	}
 	idle := c.server.idle
@@ -432,6 +331,7 @@ func (c *conn) writeAll(pieces net.Buffers) error {
 			if _, err := c.socket.Write(pieces[i][:writeStep]); err != nil {
 				return err
 			}
+			c.answerHeld.moved.Add(writeStep)
 			pieces[i] = pieces[i][writeStep:]
 			continue
 		}
@@ -445,20 +345,26 @@ func (c *conn) writeAll(pieces net.Buffers) error {
 				return err
 			}
 		}
+		c.answerHeld.moved.Add(int64(n))
 		i = j
 	}
 	c.active.Store(time.Now().UnixNano())
 	return nil
 }
 
-// holding is memory that a connection holds while its peer sends or takes the bytes.
+// holding is a time in which a connection holds memory and waits for its peer to send or take bytes.
 type holding struct {
-	since atomic.Int64 // nanoseconds; 0 when nothing is held
-	bytes atomic.Int64
+	since atomic.Int64 // nanoseconds; 0 when it is not so
+	moved atomic.Int64 // bytes sent or taken in this time
+
+	// Guarded by Server.cutting: what was found by the last look that began a new window.
+	seen    int64 // since
+	looked  int64 // nanoseconds
+	counted int64 // moved
 }
 
-func (h *holding) begin(n int) {
-	h.bytes.Store(int64(n))
+func (h *holding) begin() {
+	h.moved.Store(0)
 	h.since.Store(time.Now().UnixNano())
 }
 
@@ -466,27 +372,47 @@ func (h *holding) end() { h.since.Store(0) }
 
 // A peer that is slower than this gives way when others wait for the memory it holds.
 const (
-	stallGrace = 10 * time.Second
-	stallRate  = 256 << 10 // bytes per second
+	stallWindow = 10 * time.Second
+	stallRate   = 32 << 10 // bytes per second, over a window at least
 )
 
-// stalled reports whether the peer has had more than enough time.
+// stalled reports whether the peer was too slow since a look that was a window ago, or since it could begin. The caller
+// holds Server.cutting.
 func (h *holding) stalled(now time.Time) bool {
-	since := h.since.Load()
-	if since == 0 {
+	since, moved := h.since.Load(), h.moved.Load()
+	if since == 0 || since != h.since.Load() { // or moved may be that of another time
 		return false
 	}
-	allowed := stallGrace + time.Duration(h.bytes.Load()/stallRate)*time.Second
-	return now.Sub(time.Unix(0, since)) > allowed
+	if h.seen != since {
+		h.seen, h.looked, h.counted = since, since, 0
+	}
+	window := time.Duration(now.UnixNano() - h.looked)
+	if window < stallWindow {
+		return false
+	}
+	if float64(moved-h.counted) < stallRate*window.Seconds() {
+		return true
+	}
+	h.looked, h.counted = now.UnixNano(), moved
+	return false
 }
 
-// cutStalled closes the connections that hold memory longer than their bytes justify. It is called while somebody waits
-// for memory.
+// cutStalled closes the connections that hold memory while their peers do next to nothing. It is called while somebody
+// waits for memory.
 func (s *Server) cutStalled() {
 	now := time.Now()
+	s.cutting.Lock()
+	var stalled []*conn
 	for _, c := range s.conns.all() {
 		if c.frameHeld.stalled(now) || c.answerHeld.stalled(now) {
-			s.logger.Warn("connection cut: its peer stalls and others need the memory", "remote", c.socket.RemoteAddr().String())
+			stalled = append(stalled, c)
+		}
+	}
+	s.cutting.Unlock()
+	for _, c := range stalled {
+		if !c.cut.Swap(true) {
+			s.cutLines.warn(s, "connection cut: its peer stalls and others need the memory", "remote", c.socket.RemoteAddr().String())
+			c.cancel()
 			_ = c.socket.Close()
 		}
 	}

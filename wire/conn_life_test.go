@@ -149,3 +149,13 @@ func TestConnectionLimits(t *testing.T) {
 		(<-connected).call(versions())
 	})
 }
+
+func TestConnectionsStayWithinTheBoundFromOutside(t *testing.T) {
+	s := newBroker(t, map[string]string{"max.connections": "100"}).s
+	for _, test := range []struct{ bound, want int64 }{{0, 100}, {7, 7}, {200, 100}} {
+		s.maxConns = test.bound
+		if got := s.mostConnections(); got != test.want {
+			t.Errorf("bound %d with max.connections=100: got %d connections, want %d", test.bound, got, test.want)
+		}
+	}
+}

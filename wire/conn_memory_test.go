@@ -4,6 +4,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +63,7 @@ func TestRequestMemoryIsBounded(t *testing.T) {
 		s.topic("orders", 1)
 		stalled, waiting, small := s.dial(t), s.dial(t), s.dial(t)
 		frame := frameOf(s.produceRequest(9, "orders", produced{0, s.batch(strings.Repeat("x", 900_000))}), 1)
-		stalled.write(frame[:5000]) // the rest does not come
+		stalled.write(frame[:300_000]) // the rest does not come
 		synctest.Wait()
 		began := time.Now()
 		produce := s.produceRequest(9, "orders", produced{0, s.batch(strings.Repeat("y", 900_000))})
@@ -72,8 +73,8 @@ func TestRequestMemoryIsBounded(t *testing.T) {
 			t.Errorf("%d request bytes held and %d waits, want at most 1048576 and 1", st.RequestBytes, st.MemoryWaits)
 		}
 		p := waiting.receive(produce, 1).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
-		if d := time.Since(began); p.ErrorCode != 0 || d < stallGrace || d > stallGrace+3*budgetPatience {
-			t.Errorf("code %d after %v, want 0 when the peer that stalls was cut after %v", p.ErrorCode, d, stallGrace)
+		if d := time.Since(began); p.ErrorCode != 0 || d < stallWindow || d > stallWindow+3*budgetPatience {
+			t.Errorf("code %d after %v, want 0 when the peer that stalls was cut after %v", p.ErrorCode, d, stallWindow)
 		}
 		stalled.expectClosed("stalls while others wait")
 		small.call(versions())
@@ -97,8 +98,134 @@ func TestAnswerMemoryIsBounded(t *testing.T) {
 		}
 		small.call(versions()) // small answers do not wait
 		got := waiting.receive(fetch, id).(*kmsg.FetchResponse).Topics[0].Partitions[0]
-		if d := time.Since(began); len(got.RecordBatches) < 900_000 || d < stallGrace || d > stallGrace+3*budgetPatience {
-			t.Errorf("%d bytes after %v, want the batch when the peer that stalls was cut after %v", len(got.RecordBatches), d, stallGrace)
+		if d := time.Since(began); len(got.RecordBatches) < 900_000 || d < stallWindow || d > stallWindow+3*budgetPatience {
+			t.Errorf("%d bytes after %v, want the batch when the peer that stalls was cut after %v", len(got.RecordBatches), d, stallWindow)
+		}
+	})
+}
+
+// Announcing a frame is not sending it.
+func TestAnnouncedFramesKeepNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		s.topic("orders", 1)
+		other := s.dial(t)
+		for range 20 {
+			c := s.dial(t)
+			c.write(append([]byte{0x06, 0x3f, 0xff, 0xff, 0, 0, 0, 9, 0, 0, 0, 1, 0, 1, 'x', 0}, make([]byte, 1000)...))
+		}
+		synctest.Wait()
+		began := time.Now()
+		other.call(versions())
+		produce := s.produceRequest(9, "orders", produced{0, s.batch(strings.Repeat("y", 900_000))})
+		if p := other.call(produce).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || time.Since(began) != 0 {
+			t.Errorf("code %d after %v beside 20 frames that were announced, want 0 at once", p.ErrorCode, time.Since(began))
+		}
+	})
+}
+
+// Frames that together need more than there is must not wait for each other.
+func TestFramesThatComeInPartsAllComeThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.request.memory.bytes": "1048576"})
+		s.topic("orders", 10)
+		type half struct {
+			*client
+			req  *kmsg.ProduceRequest
+			rest []byte
+		}
+		var all []half
+		began := time.Now()
+		for i := range 10 {
+			c := s.dial(t)
+			req := s.produceRequest(9, "orders", produced{int32(i), s.batch(strings.Repeat("y", 900_000))})
+			frame := frameOf(req, 1)
+			c.write(frame[:60_000])
+			all = append(all, half{c, req, frame[60_000:]})
+		}
+		for i := range all {
+			go func() { _, _ = all[i].Write(all[i].rest) }()
+		}
+		var wg sync.WaitGroup
+		for i, h := range all { // at once, since each holds its frame until the answer is read
+			wg.Go(func() {
+				p := h.receive(h.req, 1).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+				if p.ErrorCode != 0 || time.Since(began) != 0 {
+					t.Errorf("produce %d: code %d after %v, want 0 at once", i, p.ErrorCode, time.Since(began))
+				}
+			})
+		}
+		wg.Wait()
+		synctest.Wait()
+		if held := s.s.Stats().RequestBytes; held != 0 || s.s.requests.large.overdrawn {
+			t.Errorf("%d request bytes held, overdrawn %v, want none", held, s.s.requests.large.overdrawn)
+		}
+	})
+}
+
+// A peer that goes on sending, but next to nothing, is one that stalls. While nobody waits it may.
+func TestTricklingPeerIsCutWhenOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.request.memory.bytes": "1048576"})
+		s.topic("orders", 1)
+		slow, fast, waiting := s.dial(t), s.dial(t), s.dial(t)
+		req := s.produceRequest(9, "orders", produced{0, s.batch(strings.Repeat("x", 900_000))})
+		frame := frameOf(req, 1)
+		slow.write(frame[:300_000])
+		cut := make(chan time.Time, 1)
+		go func() {
+			for i := 300_000; i < len(frame); i += 1000 {
+				wait(time.Second)
+				if _, err := slow.Write(frame[i : i+1000]); err != nil {
+					break
+				}
+			}
+			cut <- time.Now()
+		}()
+		wait(time.Minute)
+		small := metadataOf(9, "orders")
+		fast.call(small)
+		select {
+		case <-cut:
+			t.Error("cut while nobody waited")
+		default:
+		}
+		began := time.Now()
+		waiting.pipeline(req)
+		if p := waiting.receive(req, 1).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 {
+			t.Errorf("code %d, want 0", p.ErrorCode)
+		}
+		if d := (<-cut).Sub(began); d > stallWindow+2*budgetPatience {
+			t.Errorf("cut after %v of others' waiting, want %v", d, stallWindow)
+		}
+	})
+}
+
+func TestPeersThatDoNotReadLeaveMemoryToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.answer.memory.bytes": "1048576"})
+		s.topic("orders", 1)
+		for range 30 {
+			s.mustProduce("orders", 0, s.batch(strings.Repeat("x", 30_000)))
+		}
+		fetch := parkedFetch("orders", 0)
+		var lazy []*client
+		for range 5 {
+			c := s.dial(t)
+			c.send(fetch)
+			lazy = append(lazy, c)
+		}
+		synctest.Wait()
+		other, began := s.dial(t), time.Now()
+		p := other.call(fetch).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		if len(p.RecordBatches) < 30_000 || time.Since(began) != 0 {
+			t.Errorf("%d bytes after %v beside peers that do not read, want a batch at once", len(p.RecordBatches), time.Since(began))
+		}
+		wait(5 * time.Minute) // nobody waits, so nobody is cut
+		for i, c := range lazy {
+			if p := c.receive(fetch, 1).(*kmsg.FetchResponse).Topics[0].Partitions[0]; len(p.RecordBatches) < 30_000 {
+				t.Errorf("peer %d, which pauses, got %d bytes, want a batch", i, len(p.RecordBatches))
+			}
 		}
 	})
 }

@@ -92,7 +92,10 @@ func readMessage(msg kmsg.Request, body []byte) (err error) {
 			err = fmt.Errorf("decode: %v", p)
 		}
 	}()
-	return msg.ReadFrom(body)
+	if msg.ReadFrom(body) != nil { // for one reason only, and its text speaks of a response
+		return fmt.Errorf("body of %d bytes ends too early", len(body))
+	}
+	return nil
 }
 
 // start does the part of the call that must happen in the order of the requests.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
 )
 
 // TestConfigsPage holds docs/configs.md against the tables; -rewrite writes it.
@@ -172,8 +173,8 @@ func limitsPage() string {
 	fmt.Fprintf(&w, "\nA request with a limit above %s has at most %s array elements in all.\n", number(fmt.Sprint(otherFrameLimit)), number(fmt.Sprint(maxElements)))
 	w.WriteString("\n## Memory, files and connections\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
-		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), "further frames are not read until there is room; a client that stalls a frame for long is cut off, and a fetch that waits is answered with what there is"},
-		{"bytes of answers on their way", byDefault("gateway.answer.memory.bytes"), "further answers wait; a client that does not read is cut off"},
+		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), fmt.Sprintf("further frames are not read until there is room; meanwhile a client that sends less than %s bytes a second of one it began is cut off, and a fetch that waits is answered with what there is. An eighth is kept for frames of at most %s bytes, and a longer one holds little more than has come when half of the rest is taken", number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)))},
+		{"bytes of answers on their way", byDefault("gateway.answer.memory.bytes"), fmt.Sprintf("further answers wait; meanwhile a client that reads less than %s bytes a second of its own is cut off. An eighth is kept for answers of at most %s bytes, and a fetch is answered with a quarter of what is left at most", number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)))},
 		{"open data files", byDefault("gateway.open.files"), "the one that was not used for the longest time is closed, and opened again when it is used"},
 		{"files synced at a time", byDefault("gateway.sync.threads"), "further ones wait"},
 		{"connections", byDefault("max.connections"), "further ones are not accepted until one closes"},
@@ -188,6 +189,7 @@ func limitsPage() string {
 	for _, row := range [][3]string{
 		{"bytes of a batch", topicDefault("max.message.bytes"), "MESSAGE_TOO_LARGE"},
 		{"bytes that a compressed batch unpacks to", topicDefault("max.decompressed.message.bytes"), "MESSAGE_TOO_LARGE"},
+		{"bytes that it unpacks to where `compression.type` asks for another codec", number(fmt.Sprint(record.MaxRebuild)) + "; Kafka has no such limit", "MESSAGE_TOO_LARGE"},
 		{"bytes of a fetch's answer", byDefault("fetch.max.bytes"), "less is answered, one batch at least"},
 		{"partitions made by one CreateTopics", number(fmt.Sprint(maxNewPartitions)), "POLICY_VIOLATION"},
 		{"partitions made by one Metadata", number(fmt.Sprint(maxNewPartitions)), "none of its topics is made"},

@@ -72,6 +72,16 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
+func TestShortRequestIsCalledSo(t *testing.T) {
+	s := newBroker(t, nil).s
+	frame := newBuffer(64)
+	frame.B = append(frame.B, 0, 0, 0, 9, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0xff) // Produce that ends in its acks
+	_, err := s.newCall(frame, "")
+	if want := "api key 0 version 9: body of 2 bytes ends too early"; err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+}
+
 // FuzzRequest runs whatever decodes through its handler, over a store in memory and with a caller that has left, so that
 // nothing waits. Each answer must be one that the codec reads.
 func FuzzRequest(f *testing.F) {
@@ -117,7 +127,7 @@ func FuzzRequest(f *testing.F) {
 		if err := out.ReadFrom(body); err != nil {
 			t.Errorf("key %d version %d: the answer %x does not decode: %v", c.key, version, body, err)
 		}
-		if used := b.s.answers.used.Load(); used != 0 {
+		if used := b.s.answers.used(); used != 0 {
 			t.Errorf("key %d version %d: %d bytes of answers are still charged", c.key, version, used)
 		}
 	})

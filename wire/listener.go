@@ -14,7 +14,11 @@ import (
 func (s *Server) accept(l *Listener) {
 	delay := time.Duration(0)
 	for {
-		if !s.conns.awaitRoom(s.stopping.Done(), s.config.Int("max.connections")) {
+		limit := s.mostConnections()
+		if int64(s.conns.count()) >= limit {
+			s.fullLines.warn(s, "no further connection is accepted until one closes", "listener", l.Name, "connections", limit)
+		}
+		if !s.conns.awaitRoom(s.stopping.Done(), limit) {
 			return
 		}
 		socket, err := l.Accept()
@@ -49,6 +53,15 @@ func (s *Server) accept(l *Listener) {
 			c.serve()
 		})
 	}
+}
+
+// mostConnections returns how many connections may be open.
+func (s *Server) mostConnections() int64 {
+	n := s.config.Int("max.connections")
+	if s.maxConns > 0 {
+		n = min(n, s.maxConns)
+	}
+	return n
 }
 
 // host returns the peer's address without its port.

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,6 +89,85 @@ func TestBudgetWaitEndsWithItsContext(t *testing.T) {
 		b.release(100)
 		if err := <-behind; err != nil || b.used.Load() != 10 || b.waiting.Load() != 0 {
 			t.Errorf("the one behind: %v, with %d used and %d waiting, want nil, 10 and 0", err, b.used.Load(), b.waiting.Load())
+		}
+	})
+}
+
+func TestBudgetLetsOneOfItsHoldersOverdraw(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget{limit: 100}
+		got := map[string]bool{} // overdrawn
+		var mu sync.Mutex
+		more := func(name string, n int64) {
+			go func() {
+				var overdrawn bool
+				if err := b.acquireMore(t.Context(), n, &overdrawn); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				got[name] = overdrawn
+			}()
+			synctest.Wait()
+		}
+		want := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if s := fmt.Sprint(got); s != "map["+want+"]" {
+				t.Errorf("%s: got %s, want %s", when, s, want)
+			}
+		}
+		_ = b.acquire(t.Context(), 50) // a's
+		_ = b.acquire(t.Context(), 50) // b's
+		go func() {
+			_ = b.acquire(t.Context(), 10)
+			mu.Lock()
+			defer mu.Unlock()
+			got["new"] = false
+		}()
+		synctest.Wait()
+		more("a", 60)
+		more("b", 70)
+		want("both hold memory and want more", "a:true")
+		b.release(110)
+		b.repay()
+		want("a has given all back", "a:true b:true")
+		b.release(120)
+		b.repay()
+		want("b has given all back", "a:true b:true new:false")
+		if b.used.Load() != 10 || b.overdrawn {
+			t.Errorf("%d bytes used, overdrawn %v, want 10 and false", b.used.Load(), b.overdrawn)
+		}
+	})
+}
+
+func TestSmallDemandsNeverWaitBehindLargeOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m memory
+		m.setLimit(8 << 20)
+		take := func(n int64) *budget {
+			t.Helper()
+			from, err := m.acquire(t.Context(), n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return from
+		}
+		large := take(7 << 20)
+		through := make(chan *budget)
+		go func() { through <- take(1 << 20) }()
+		synctest.Wait()
+		for range 16 { // the eighth that is kept
+			take(smallDemand)
+		}
+		if got := m.tryAcquire(1); got != nil || m.waits() != 1 {
+			t.Errorf("a byte beyond the limit is given: %v, with %d waits, want none and 1", got != nil, m.waits())
+		}
+		large.release(7 << 20)
+		if got := <-through; got != &m.large || m.used() != 2<<20 {
+			t.Errorf("%d bytes used, want 2 MiB", m.used())
 		}
 	})
 }

@@ -30,6 +30,8 @@ type Options struct {
 	LogLevel *slog.LevelVar
 	// Listeners are bound already. Run accepts on them and closes them.
 	Listeners []Listener
+	// MaxConnections is the most connections that may be open, whatever Config says; 0 leaves it to that.
+	MaxConnections int64
 }
 
 // Listener is a bound socket and the address that clients which came in by it are told.
@@ -51,14 +53,16 @@ type Server struct {
 	listeners []Listener
 	apis      *apiTable
 
+	maxConns int64         // Options.MaxConnections, 0 for none
 	maxFrame int32         // socket.request.max.bytes
 	idle     time.Duration // connections.max.idle.ms
 
 	// self and nobody are the replica lists of this broker alone and of none. Shared, never written.
 	self, nobody []int32
 
-	requests budget // memory of frames in flight
-	answers  budget // memory of answers in flight
+	requests memory     // of frames in flight
+	answers  memory     // of answers in flight
+	cutting  sync.Mutex // held while it is looked for connections that stall
 	buffers  bufferStock
 	decoding sync.Mutex // held while a large request that is no Produce is decoded
 	fetches  fetchCache // incremental fetch sessions
@@ -73,6 +77,8 @@ type Server struct {
 	altering sync.Mutex // held while configs change, over the write to the metadata log, so that no change is lost
 
 	starting sync.Mutex // orders Run's first step and Shutdown's
+
+	closedLines, cutLines, fullLines sparseLines
 
 	conns connections
 	wg    sync.WaitGroup // accept loops and connections
@@ -121,7 +127,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		store: o.Store, groups: o.Groups, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
-		apis: apis,
+		apis: apis, maxConns: o.MaxConnections,
 	}
 	s.loadDynamicConfigs()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
@@ -130,13 +136,13 @@ func New(o Options) (*Server, error) {
 		s.idle = time.Duration(ms) * time.Millisecond
 	}
 	s.self, s.nobody = []int32{o.Store.NodeID()}, []int32{}
-	s.requests.limit = o.Config.Int("gateway.request.memory.bytes")
-	s.answers.limit = o.Config.Int("gateway.answer.memory.bytes")
-	s.requests.onWait = func() {
+	s.requests.setLimit(o.Config.Int("gateway.request.memory.bytes"))
+	s.answers.setLimit(o.Config.Int("gateway.answer.memory.bytes"))
+	s.requests.onWait(func() {
 		s.hurryParked()
 		s.cutStalled()
-	}
-	s.answers.onWait = s.cutStalled
+	})
+	s.answers.onWait(s.cutStalled)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.killed, s.kill = context.WithCancel(context.Background())
 	return s, nil
@@ -151,6 +157,7 @@ func (s *Server) Run(ctx context.Context) error {
 			l := &s.listeners[i]
 			s.wg.Go(func() { s.accept(l) })
 		}
+		s.wg.Go(func() { s.buffers.run(s.stopping) })
 	}
 	s.starting.Unlock()
 	select {
@@ -161,6 +168,8 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-s.stopping.Done():
 	}
 	s.wg.Wait()
+	s.closedLines.flush(s, "connections closed")
+	s.cutLines.flush(s, "connections cut")
 	return nil
 }
 
@@ -223,9 +232,9 @@ func (s *Server) Stats() Stats {
 		Requests:     s.counts.requests.Load(),
 		Malformed:    s.counts.malformed.Load(),
 		Unsupported:  s.counts.unsupported.Load(),
-		RequestBytes: s.requests.used.Load(),
-		AnswerBytes:  s.answers.used.Load(),
-		MemoryWaits:  s.requests.waits.Load() + s.answers.waits.Load(),
+		RequestBytes: s.requests.used(),
+		AnswerBytes:  s.answers.used(),
+		MemoryWaits:  s.requests.waits() + s.answers.waits(),
 
 		FetchSessions:          sessions,
 		FetchSessionPartitions: partitions,
