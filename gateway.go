@@ -134,6 +134,14 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, &ConfigError{Err: err}
 	}
+	wanted := storageOptions.OpenFiles
+	limit := vfs.Descriptors()
+	var most int64
+	storageOptions.OpenFiles, most = divideDescriptors(limit, wanted)
+	if storageOptions.OpenFiles < wanted {
+		o.Logger.Warn("few descriptors: fewer data files stay open and fewer connections are accepted",
+			"limit", limit, "files", storageOptions.OpenFiles, "files_wanted", wanted, "connections", most)
+	}
 	store, err := storage.Open(o.Dir, storageOptions)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", o.Dir, err)
@@ -160,6 +168,8 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		LogLevel:  o.LogLevel,
 		Config:    config,
 		Listeners: bound,
+
+		MaxConnections: most,
 	})
 	if err != nil {
 		closeAll(bound)
