@@ -76,6 +76,15 @@ func (s *stopped) Error() string { return s.why }
 // prepare sets the variables and makes the topics.
 func (r *runner) prepare(ctx context.Context) error {
 	maps.Copy(r.vars, variables{"prefix": r.prefix, "group": r.prefix + "group", "t": fixedTime, "now": clock{r.now, r.sent}})
+	c, err := r.connection(ctx, "(own)")
+	if err != nil {
+		return err
+	}
+	id, err := c.nodeID(ctx)
+	if err != nil {
+		return err
+	}
+	r.vars["node"] = id
 	given := maps.Clone(r.c.Scenario.Vars)
 	if given == nil {
 		given = map[string]any{}
@@ -92,15 +101,6 @@ func (r *runner) prepare(ctx context.Context) error {
 			return fmt.Errorf("variable %s: %w", k, err)
 		}
 	}
-	c, err := r.connection(ctx, "(own)")
-	if err != nil {
-		return err
-	}
-	id, err := c.nodeID(ctx)
-	if err != nil {
-		return err
-	}
-	r.vars["node"] = id
 	for _, name := range slices.Sorted(maps.Keys(r.c.Scenario.Topics)) {
 		if err := r.makeTopic(ctx, c, name, r.c.Scenario.Topics[name]); err != nil {
 			return fmt.Errorf("topic %s: %w", name, err)
@@ -453,7 +453,7 @@ func (r *runner) raw(ctx context.Context, number int, st *Step) error {
 	}
 	out.frame = frame
 	out.Fields = append(out.Fields, FieldValue{Path: "(outcome)", Value: outcome})
-	if frame != nil {
+	if frame != nil && !st.Quiet {
 		out.Fields = append(out.Fields, FieldValue{Path: "(frame)", Value: "0x" + hex.EncodeToString(frame), End: len(frame)})
 	}
 	if st.Pin != nil {

@@ -85,7 +85,7 @@ type Step struct {
 	Atleast string            `yaml:"atLeast"` // the answer takes at least so long; compared as kept or not
 	Ordered []string          `yaml:"ordered"` // paths of arrays whose order is compared
 	Ignore  []Ignored         `yaml:"ignore"`  // fields that are not compared
-	Quiet   bool              `yaml:"quiet"`   // the answer is not compared
+	Quiet   bool              `yaml:"quiet"`   // of the answer only that there is one is compared
 
 	within, atLeast time.Duration
 }
