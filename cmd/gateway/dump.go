@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,10 +182,21 @@ func (d *dumper) directory(dir string) {
 			d.title(filepath.ToSlash(filepath.Join(dir, name)), "not named like a file of a log directory, passed over")
 			continue
 		}
-		d.one(filepath.Join(dir, name))
+		d.inDirectory(filepath.Join(dir, name), d.one)
 	}
 	for _, name := range dirs {
-		d.directory(filepath.Join(dir, name))
+		d.inDirectory(filepath.Join(dir, name), d.directory)
+	}
+}
+
+// inDirectory prints what a directory was seen to have. A server may have removed or renamed it since; then it is passed over.
+func (d *dumper) inDirectory(name string, print func(string)) {
+	n := len(d.failures)
+	print(name)
+	if len(d.failures) == n+1 && errors.Is(d.failures[n], fs.ErrNotExist) {
+		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			d.failures = d.failures[:n]
+		}
 	}
 }
 

@@ -418,3 +418,32 @@ func FuzzDump(f *testing.F) {
 		}
 	})
 }
+
+// A server that stops writes its small files anew, under other names first.
+func TestFilesThatVanishWhileADirectoryIsPrintedArePassedOver(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"orders-0/00000000000000000000.snapshot.tmp", "orders-0/leader-epoch-checkpoint", "orders-1/leader-epoch-checkpoint"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("0\n0\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	d := newDumper(t.Context(), bufio.NewWriter(&out), dumpFlags{})
+	d.open = func(name string) (*dumpFile, error) {
+		if strings.HasSuffix(name, ".tmp") {
+			if err := errors.Join(os.Remove(name), os.RemoveAll(filepath.Join(dir, "orders-1"))); err != nil {
+				t.Error(err)
+			}
+		}
+		return openForDump(name)
+	}
+	d.path(dir)
+	if len(d.failures) > 0 || d.files != 1 {
+		t.Errorf("%d files printed, failures %v; want the one that is left", d.files, d.failures)
+	}
+	d.path(filepath.Join(dir, "orders-1"))
+	if len(d.failures) != 1 {
+		t.Errorf("failures %v, want that of the directory that was asked for", d.failures)
+	}
+}
