@@ -200,8 +200,8 @@ func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs 
 		l.producers.update(b)
 	}
 	l.end.Store(last + 1)
-	l.failing = false
 	if l.origin.durability == Async {
+		l.works()
 		l.publish(l.here())
 	}
 	l.schedule()

@@ -342,6 +342,7 @@ func (l *Log) committed(r round) {
 	}
 	// A round that made nothing more visible may end in a segment that has left the log meanwhile.
 	if l.origin.durability == Sync && r.end.next > l.view.Load().end.next {
+		l.works()
 		l.publish(r.end)
 	}
 }

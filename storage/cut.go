@@ -32,7 +32,8 @@ func (l *Log) cut(cause error) {
 		}
 		l.cutCause = cause
 	}
-	if !l.failing {
+	first := !l.failing
+	if first {
 		l.failing = true
 		l.logger().Error("log was cut back to what is durable", "err", cause, "offset", to.next, "lost", lost)
 	}
@@ -79,8 +80,16 @@ func (l *Log) cut(cause error) {
 	l.end.Store(to.next)
 	l.publish(to)
 	c.wakeAll()
-	if err := l.mend(); err != nil {
+	if err := l.mend(); err != nil && first {
 		l.logger().Error("cut is not on disk yet; the next append tries again", "err", err)
+	}
+}
+
+// works notes that an append is durable, after others had failed perhaps. mu is held.
+func (l *Log) works() {
+	if l.failing {
+		l.failing = false
+		l.logger().Info("the log takes appends again", "offset", l.end.Load())
 	}
 }
 
@@ -134,7 +143,6 @@ func (l *Log) mend() error {
 	if err := l.ctx.files.syncDir(l.dir); err != nil {
 		return err
 	}
-	l.logger().Info("cut is on disk; the log takes appends again", "offset", l.end.Load())
 	l.repair = nil
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -195,6 +196,123 @@ func TestOutOfFileDescriptors(t *testing.T) {
 		}
 		limit.Store(3)
 		wantOffsets(t, l, Offsets{LastStable: 21, HighWatermark: 21, End: 21})
+		rig.kill(l)
+	})
+}
+
+// A full disk refuses every append for a long time; the log tells of its beginning and of its end.
+func TestRefusedAppendsAreLoggedOnce(t *testing.T) {
+	for what, kind := range map[string]vfs.OpKind{"write": vfs.OpWriteAt, "sync": vfs.OpSync, "truncate": vfs.OpTruncate} {
+		failing := false
+		rig := newLogRig(t, vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+			if failing && (op.Kind == vfs.OpWriteAt && kind != vfs.OpSync || op.Kind == kind) && strings.HasSuffix(op.Name, logSuffix) {
+				return vfs.ErrNoSpace
+			}
+			return nil
+		}))
+		lines := rig.logLines()
+		l := rig.start()
+		appendDurably(t, l, testBatch("a"))
+		for range 2 {
+			lines.Reset()
+			failing = true
+			for range 20 {
+				a, err := l.Append(testBatch("b"), AppendOptions{})
+				if err == nil {
+					err = l.WaitDurable(context.Background(), a)
+				}
+				if !errors.Is(err, ErrStorage) {
+					t.Fatalf("%s fails: append: got %v, want ErrStorage", what, err)
+				}
+			}
+			got := lines.String()
+			if strings.Count(got, "log was cut back") != 1 || strings.Count(got, "\n") > 2 || strings.Contains(got, "again\" offset") || !strings.Contains(got, vfs.ErrNoSpace.Error()) {
+				t.Errorf("%s fails: the log has\n%s, want one line with the cause, and perhaps one of the cut", what, got)
+			}
+			lines.Reset()
+			failing = false
+			for range 3 {
+				appendDurably(t, l, testBatch("c"))
+			}
+			if got := lines.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "takes appends again") {
+				t.Errorf("%s works again: the log has\n%s, want one line", what, got)
+			}
+		}
+		rig.kill(l)
+	}
+}
+
+func segmentsOf(t *testing.T, l *Log) []SegmentInfo {
+	t.Helper()
+	segments, err := l.Segments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return segments
+}
+
+// Kafka's cleaner leaves an empty segment at the beginning of a log whose first records have all gone.
+func TestEmptyFirstSegmentIsNoWrongIndex(t *testing.T) {
+	bothStops(t, func(t *testing.T, clean bool) {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+		rig.configs["internal.segment.bytes"] = "200"
+		l := rig.start()
+		for i := range 6 {
+			appendDurably(t, l, testBatch(fmt.Sprint(i)))
+		}
+		if err := l.flush(); err != nil {
+			t.Fatal(err)
+		}
+		second := segmentsOf(t, l)[1].BaseOffset
+		rig.point, _, _ = l.checkpoints()
+		rig.end(l, clean)
+		for _, suffix := range []string{logSuffix, indexSuffix, timeIndexSuffix} {
+			setFile(t, rig.fs, segmentFile(testLogDir, 0, suffix), nil)
+		}
+		lines := rig.logLines()
+		l = rig.start()
+		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 6-int(second) {
+			t.Errorf("got %v, want the records from offset %d on", got, second)
+		}
+		if strings.Contains(lines.String(), "index is wrong") || strings.Contains(lines.String(), "err=<nil>") {
+			t.Errorf("the log has\n%s", lines)
+		}
+		rig.kill(l)
+	})
+}
+
+func TestSegmentThatVanishedIsDamage(t *testing.T) {
+	bothStops(t, func(t *testing.T, clean bool) {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+		rig.configs["internal.segment.bytes"] = "200"
+		l := rig.start()
+		for i := range 6 {
+			appendDurably(t, l, testBatch(fmt.Sprint(i)))
+		}
+		if err := l.flush(); err != nil {
+			t.Fatal(err)
+		}
+		segments := segmentsOf(t, l)
+		rig.point, _, _ = l.checkpoints()
+		rig.end(l, clean)
+		name := segmentFile(testLogDir, segments[1].BaseOffset, logSuffix)
+		if err := rig.fs.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		before := listTree(t, rig.fs, testLogDir)
+		l = rig.start()
+		_, err := l.Offsets()
+		if c, ok := errors.AsType[*CorruptError](err); !ok || c.File != name || strings.Contains(err.Error(), "position") {
+			t.Errorf("got %v, want damage in %s at no position", err, name)
+		}
+		if after := listTree(t, rig.fs, testLogDir); !maps.Equal(before, after) {
+			t.Errorf("the directory was changed: %d files, there were %d", len(after), len(before))
+		}
+		rig.kill(l)
+		// Below the log start a crash leaves any part of what was being removed.
+		rig.logStart = segments[2].BaseOffset
+		l = rig.start()
+		wantOffsets(t, l, Offsets{LogStart: rig.logStart, LastStable: 6, HighWatermark: 6, End: 6})
 		rig.kill(l)
 	})
 }

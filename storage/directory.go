@@ -22,6 +22,8 @@ type directoryPlan struct {
 	// snapshots are the offsets of producer snapshots, ascending.
 	snapshots []int64
 	epochs    bool // there is a leader epoch checkpoint
+	// orphans are the base offsets of index files without a .log file, which are among the leftovers.
+	orphans []int64
 }
 
 // plannedSegment is a segment that the directory has.
@@ -142,12 +144,14 @@ func planDirectory(names []string, replaced func(base int64) (next int64, err er
 	for base, f := range plain {
 		if !f.log {
 			drop(base, f, "") // an index without its segment
+			plan.orphans = append(plan.orphans, base)
 			continue
 		}
 		plan.segments = append(plan.segments, plannedSegment{base: base, index: f.index, times: f.times, txns: f.txns})
 	}
 	slices.SortFunc(plan.segments, func(a, b plannedSegment) int { return cmp.Compare(a.base, b.base) })
 	slices.Sort(plan.snapshots)
+	slices.Sort(plan.orphans)
 	slices.Sort(plan.remove)
 	return plan, nil
 }

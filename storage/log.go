@@ -228,7 +228,7 @@ type Log struct {
 	// cutMarks has, for the last cuts, the offset the log was cut to; its end belongs to cuts.
 	cutMarks []int64
 	cutCause error
-	failing  bool         // the last append failed, which was logged
+	failing  bool         // an append failed, which was logged, and none is durable since
 	retried  bool         // a recovery failed, perhaps after it had cut the log
 	takeover *recovery    // of an adopted log before its first append
 	doomed   []doomedFile // waiting for file.delete.delay.ms

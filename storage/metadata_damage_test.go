@@ -76,11 +76,14 @@ func TestDamageAmongTheMetadataIsNoTornTail(t *testing.T) {
 
 func TestLastBatchOfTheMetadataMayBeTorn(t *testing.T) {
 	for what, damage := range map[string]func(b []byte, last int64) []byte{
-		"cut short":    func(b []byte, last int64) []byte { return b[:last+70] },
-		"a few bytes":  func(b []byte, last int64) []byte { return b[:last+5] },
-		"zeros":        func(b []byte, last int64) []byte { clear(b[last:]); return b },
-		"zeros behind": func(b []byte, last int64) []byte { clear(b[last+record.HeaderSize:]); return append(b, make([]byte, 700)...) },
-		"4 bytes":      func(b []byte, last int64) []byte { copy(b[last+record.HeaderSize:], "\x12\x34\x56\x78"); return b },
+		"cut short":   func(b []byte, last int64) []byte { return b[:last+70] },
+		"a few bytes": func(b []byte, last int64) []byte { return b[:last+5] },
+		"zeros":       func(b []byte, last int64) []byte { clear(b[last:]); return b },
+		"zeros behind": func(b []byte, last int64) []byte {
+			clear(b[last+record.HeaderSize:])
+			return append(b, make([]byte, 700)...)
+		},
+		"4 bytes": func(b []byte, last int64) []byte { copy(b[last+record.HeaderSize:], "\x12\x34\x56\x78"); return b },
 	} {
 		mem, file, positions := killedMetadata(t)
 		setFile(t, mem, file, damage(fileBytes(t, mem, file), positions[len(positions)-1]))

@@ -126,6 +126,9 @@ func (l *Log) place(v *view, i int, offset int64, scratch []byte) (position, nex
 	if i == v.last && offset >= v.end.next {
 		return size, offset, scratch, nil
 	}
+	if size == 0 {
+		return 0, s.base, scratch, nil // Kafka's cleaner leaves such
+	}
 	e, err := v.offsetIndex(i).lookup(&s.indexFile, offset)
 	if err == nil && e.Position < size {
 		position, next, buf, err = l.walk(s, e.Position, s.base, size, offset, scratch)
@@ -135,6 +138,9 @@ func (l *Log) place(v *view, i int, offset int64, scratch []byte) (position, nex
 		scratch = buf
 	} else if err != nil && !isIndexDamage(err) && !errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, scratch, err
+	}
+	if err == nil {
+		err = fmt.Errorf("entry of offset %d at position %d, the segment ends at %d", e.Offset, e.Position, size)
 	}
 	// The index is wrong, not necessarily the log: a walk over all headers tells.
 	l.warnIndex(s, err)

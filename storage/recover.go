@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,9 @@ func (l *Log) loadDirectory() error {
 		return err
 	}
 	if r.write {
+		if err := r.checkOrphans(); err != nil {
+			return err
+		}
 		if err := r.tidy(); err != nil {
 			return err
 		}
@@ -110,6 +114,23 @@ func (r *recovery) checkTopic() error {
 	return err
 }
 
+// checkOrphans looks for a .log file that vanished from among others: its index files are still there. A segment is
+// removed only below the log start, which is durable first, at or above the recovery point, or when another has
+// replaced it; the latter gets its name when the removal is durable, as the recovery point moves on when that is.
+func (r *recovery) checkOrphans() error {
+	segments := r.plan.segments
+	for _, base := range r.plan.orphans {
+		i, _ := slices.BinarySearchFunc(segments, base, func(p plannedSegment, base int64) int { return cmp.Compare(p.base, base) })
+		if i > 0 && i < len(segments) && segments[i].base > r.l.origin.logStart && segments[i].base <= r.point {
+			return &CorruptError{
+				File: segmentFile(r.l.dir, base, logSuffix), Position: -1,
+				Reason: fmt.Sprintf("it is missing, its indexes are there and everything below offset %d was on disk", r.point),
+			}
+		}
+	}
+	return nil
+}
+
 // swapEnd returns the offset after the last batch of a segment that is to replace others.
 func (r *recovery) swapEnd(base int64) (int64, error) {
 	s := r.l.newSegment(base, 0, swapSuffix)
@@ -139,6 +160,12 @@ func (r *recovery) tidy() error {
 			return err
 		}
 		r.plan.remove, r.names = r.plan.remove[1:], true
+	}
+	if slices.ContainsFunc(r.plan.segments, func(p plannedSegment) bool { return p.suffix != "" }) {
+		// What a replacement stands in for is gone for good before the replacement looks like any other segment.
+		if err := r.syncNames(); err != nil {
+			return err
+		}
 	}
 	for i := range r.plan.segments {
 		p := &r.plan.segments[i]

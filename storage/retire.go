@@ -237,7 +237,7 @@ func (s *Store) evict(dir string) error {
 	}
 	unique := newUUID()
 	to := suffixedDirName(dir, hex.EncodeToString(unique[:]), straySuffix)
-	s.o.Logger.Warn("directory belongs to no topic and is moved aside", "dir", dir, "id", m.TopicID, "to", to)
+	s.o.Logger.Warn("directory belongs to no topic and is moved aside", "dir", dir, "id", m.TopicID.String(), "to", to)
 	return s.move(dir, to)
 }
 

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -168,6 +170,28 @@ func TestTopicTakesThePlaceOfAStrayDirectory(t *testing.T) {
 	checkValues(t, topic, 0, "mine")
 	if got := dirNames(t, mem, straySuffix); len(got) != 1 {
 		t.Errorf("stray directories %v, want one", got)
+	}
+}
+
+// The log may be written as JSON, where an id must be as people know it.
+func TestStrayDirectoryIsNamedWithItsTopicID(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	var lines bytes.Buffer
+	s, err := Open(testDir, Options{FS: mem, Logger: slog.New(slog.NewJSONHandler(&lines, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	dir, id := filepath.Join(testDir, "lost-0"), TopicID(newUUID())
+	if err := mem.MkdirAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePartitionMetadata(mem, dir, id); err != nil {
+		t.Fatal(err)
+	}
+	mustProduce(t, createTopic(t, s, "lost", 1), 0, "mine")
+	if got := lines.String(); !strings.Contains(got, `"id":"`+id.String()+`"`) {
+		t.Errorf("the log has\n%s, want the id %s", got, id)
 	}
 }
 

@@ -313,7 +313,7 @@ func (s *Store) DeleteTopic(id TopicID) error {
 	if err := s.retire(t, partitions); err != nil {
 		// A new topic of the name tries again before it is created, and so does the next start.
 		s.retiring.keep(t.id)
-		s.o.Logger.Warn("directories of a deleted topic are not moved away", "topic", t.name, "id", t.id, "err", err)
+		s.o.Logger.Warn("directories of a deleted topic are not moved away", "topic", t.name, "id", t.id.String(), "err", err)
 	}
 	s.retiring.end(t.name)
 	s.mu.RLock()
