@@ -75,7 +75,7 @@ func (b *Broker) isKafka(ctx context.Context, version string) error {
 	}
 	parts := strings.Split(version, ".")
 	if len(parts) != 3 || metadataVersions[parts[0]+"."+parts[1]] == 0 {
-		return fmt.Errorf("Kafka version %q: want one of %v with its patch level", version, slices.Sorted(maps.Keys(metadataVersions)))
+		return fmt.Errorf("version %q of Kafka: want one of %v with its patch level", version, slices.Sorted(maps.Keys(metadataVersions)))
 	}
 	c, err := dial(ctx, b.Addr)
 	if err != nil {
