@@ -1,0 +1,43 @@
+package compare
+
+import "testing"
+
+// FuzzDecodeBody decodes arbitrary bytes as an answer: what is read lies within them, and no claimed length is believed.
+func FuzzDecodeBody(f *testing.F) {
+	f.Add(int16(18), int16(0), []byte{0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5})
+	f.Add(int16(3), int16(12), []byte{0, 0, 0, 0, 2, 0, 0, 0, 1, 2, 'h', 0, 0, 35, 0x84, 0, 0})
+	f.Add(int16(1), int16(4), []byte{0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, key, version int16, b []byte) {
+		api, ok := APIByKey(key)
+		if !ok || !api.Valid.Has(version) {
+			return
+		}
+		root, left, err := decodeBody(api.Response, b, 0, version, api.Flexible.Has(version))
+		if left < 0 || left > len(b) {
+			t.Fatalf("%d bytes left of %d, error %v", left, len(b), err)
+		}
+		var within func(n *Node)
+		within = func(n *Node) {
+			if n.Start < 0 || n.End < n.Start || n.End > len(b) {
+				t.Fatalf("%s at [%d, %d) of %d bytes", n.Name, n.Start, n.End, len(b))
+			}
+			for _, c := range n.Children {
+				within(c)
+			}
+		}
+		within(root)
+		newNormaliser("gwcmp-", false).flatten(api, root, nil, nil)
+	})
+}
+
+// FuzzParseScenario reads arbitrary text as a scenario.
+func FuzzParseScenario(f *testing.F) {
+	f.Add([]byte("why: x\ntags: [a]\nsteps: [{api: Metadata, version: \"1\", send: {topics: []}}]\n"))
+	f.Add([]byte("why: x\ntags: [a]\neach: [{a: 1}]\nsteps: [{raw: \"00\", pin: closed}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := ParseScenario("fuzzed", text)
+		if err == nil && (len(s.Steps) == 0 || s.Why == "") {
+			t.Fatalf("%q has no steps or no why, and no error", text)
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package compare
+
+import "testing"
+
+// oneDifference is a report of one case with one difference between a gateway and a Kafka.
+func oneDifference(path, gateway, kafka string) *Report {
+	return &Report{
+		A: &Broker{Product: "gateway"}, B: &Broker{Product: "other"}, Versions: "all",
+		Cases: []CaseResult{{Name: "s", Scenario: "s", Steps: []StepResult{{API: "Metadata", Differences: []Difference{{Path: path, A: gateway, B: kafka}}}}}},
+	}
+}
+
+func TestExpectedDifferences(t *testing.T) {
+	ran := []*Scenario{{Name: "s"}}
+	for _, c := range []struct {
+		what     string
+		report   *Report
+		expected Expected
+		verdict  Verdict
+		stale    int
+	}{
+		{"covered", oneDifference("a.b", "1", "2"), Expected{Scenario: "s", Path: "a.b", Reason: "r"}, Meant, 0},
+		{"by pattern", oneDifference("a[x].b", "1", "2"), Expected{Scenario: "s", Path: "a[*].b", Reason: "r"}, Meant, 0},
+		{"another value", oneDifference("a.b", "1", "3"), Expected{Scenario: "s", Path: "a.b", Gateway: "1", Kafka: "2", Reason: "r"}, Different, 1},
+		{"an error code without a design", oneDifference("a.errorCode", "1", "2"), Expected{Scenario: "s", Path: "a.errorCode", Reason: "r"}, Different, 1},
+		{"an error code with one", oneDifference("a.errorCode", "1", "2"), Expected{Scenario: "s", Path: "a.errorCode", Reason: "r", Design: "d"}, Meant, 0},
+		{"an offset without a design", oneDifference("a.baseOffset", "1", "2"), Expected{Scenario: "s", Path: "a.*", Reason: "r"}, Different, 1},
+		{"a length without a design", oneDifference("a[]", "1", "2"), Expected{Scenario: "s", Path: "a*", Reason: "r"}, Different, 1},
+		{"another scenario", oneDifference("a.b", "1", "2"), Expected{Scenario: "other", Path: "a.b", Reason: "r"}, Different, 0},
+		{"no longer there", oneDifference("a.b", "1", "2"), Expected{Scenario: "s", Path: "a.c", Reason: "r"}, Different, 1},
+	} {
+		c.report.judge([]Expected{c.expected}, ran)
+		if got := c.report.Cases[0].Verdict(); got != c.verdict || len(c.report.Stale) != c.stale {
+			t.Errorf("%s: verdict %s and %d stale, want %s and %d", c.what, got, len(c.report.Stale), c.verdict, c.stale)
+		}
+	}
+	two := oneDifference("a.b", "1", "2")
+	two.B.Product = "gateway"
+	two.judge([]Expected{{Scenario: "s", Path: "a.b", Reason: "r"}}, ran)
+	if got := two.Cases[0].Verdict(); got != Different {
+		t.Errorf("two gateways: verdict %s, want different: nothing is expected between them", got)
+	}
+}
