@@ -142,7 +142,7 @@ func (k *killer) file(n *inode) *inode {
 	f := newInode(k.c)
 	f.refs = 0
 	f.cur = n.cur.share()
-	f.mod = n.mod
+	f.mod = n.info().ModTime
 	f.hist.synced = n.hist.synced.share()
 	f.hist.mod = n.hist.mod
 	f.hist.ops = slices.Clone(n.hist.ops)

@@ -252,7 +252,7 @@ func (n *inode) sync(lose bool) {
 		n.hist.ops = nil
 		return
 	}
-	n.hist.sync(n.mod)
+	n.hist.sync(n.info().ModTime)
 }
 
 func (n *inode) size() int64 {
