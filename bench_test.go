@@ -8,10 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +16,7 @@ import (
 
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
-	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/storage/vfs/vfstest"
 )
 
 // benchTopic has segments that are removed soon, so that a long benchmark does not fill the disk.
@@ -28,57 +24,6 @@ const (
 	benchTopic   = "bench"
 	benchSegment = 64 << 20
 )
-
-// whereOnce has the place that the benchmarks ran at printed once, in the form that benchstat takes over.
-var whereOnce sync.Once
-
-func printWhere(b *testing.B) {
-	whereOnce.Do(func() {
-		dir := b.TempDir()
-		fmt.Printf("fs: %s\nfdatasync-p50: %v\n", fileSystemOf(dir), syncTime(b, dir).Round(time.Microsecond))
-	})
-}
-
-// fileSystemOf returns the type of the file system that holds dir, as the system's list of mounts has it.
-func fileSystemOf(dir string) string {
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return "unknown"
-	}
-	kind, longest := "unknown", -1
-	for line := range strings.Lines(string(mounts)) {
-		f := strings.Fields(line)
-		if len(f) < 3 || len(f[1]) <= longest {
-			continue
-		}
-		if rel, err := filepath.Rel(f[1], dir); err == nil && !strings.HasPrefix(rel, "..") {
-			kind, longest = f[2], len(f[1])
-		}
-	}
-	return kind
-}
-
-// syncTime is the median time of a sync after a write of 4 KiB.
-func syncTime(b *testing.B, dir string) time.Duration {
-	f, err := vfs.OS().Create(filepath.Join(dir, "sync"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	var took []time.Duration
-	for i := range int64(51) {
-		if _, err := f.WriteAt(make([]byte, 4096), i*4096); err != nil {
-			b.Fatal(err)
-		}
-		start := time.Now()
-		if err := f.Sync(); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(start))
-	}
-	slices.Sort(took)
-	return took[len(took)/2]
-}
 
 // startBench starts a server on the disk, with one topic.
 func startBench(b *testing.B, durability string, partitions int32) *Gateway {
@@ -165,7 +110,7 @@ func checkProduce(b *testing.B, g *Gateway, req *kmsg.ProduceRequest) {
 
 // BenchmarkProduce sends batches over loopback, with as many requests under way as an idempotent producer has.
 func BenchmarkProduce(b *testing.B) {
-	printWhere(b)
+	vfstest.PrintPlace(b)
 	const underWay = 5
 	for _, size := range []int{1 << 10, 16 << 10, 900 << 10} {
 		for _, acks := range []int16{-1, 1} {
@@ -211,7 +156,7 @@ func BenchmarkProduce(b *testing.B) {
 
 // BenchmarkProduceSingles has producers that each wait for one small record before they send the next.
 func BenchmarkProduceSingles(b *testing.B) {
-	printWhere(b)
+	vfstest.PrintPlace(b)
 	const partitions = 16
 	for _, producers := range []int{1, 64} {
 		for _, durability := range []string{"sync", "async"} {
@@ -252,7 +197,7 @@ func BenchmarkProduceSingles(b *testing.B) {
 
 // BenchmarkFetch reads a partition over loopback from one end to the other, again and again.
 func BenchmarkFetch(b *testing.B) {
-	printWhere(b)
+	vfstest.PrintPlace(b)
 	const total = 32 << 20
 	for _, size := range []int{1 << 10, 16 << 10, 900 << 10} {
 		for _, most := range []int32{64 << 10, 1 << 20} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/storage/vfs/vfstest"
 )
 
 // benchBatch is a batch of about size bytes.
@@ -27,6 +28,7 @@ func benchRig(b *testing.B, fsName string) *logRig {
 	fsys := vfs.FS(vfs.NewMem(vfs.MemOptions{}))
 	dir := "data"
 	if fsName == "disk" {
+		vfstest.PrintPlace(b)
 		fsys, dir = vfs.OS(), b.TempDir()
 	}
 	rig := newLogRigAt(b, fsys, dir)

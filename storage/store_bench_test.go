@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/storage/vfs/vfstest"
 )
 
 // manyTopics returns a memory file system with a store of n topics, closed in order or not.
@@ -60,6 +61,7 @@ func BenchmarkOpen(b *testing.B) {
 				var fsys vfs.FS = vfs.NewMem(vfs.MemOptions{})
 				dir := testDir
 				if fs == "os" {
+					vfstest.PrintPlace(b)
 					fsys, dir = vfs.OS(), b.TempDir()
 				}
 				manyTopics(b, fsys, dir, n, false)
@@ -84,6 +86,7 @@ func BenchmarkCreateTopic(b *testing.B) {
 				var fsys vfs.FS = vfs.NewMem(vfs.MemOptions{})
 				dir := testDir
 				if fs == "os" {
+					vfstest.PrintPlace(b)
 					fsys, dir = vfs.OS(), b.TempDir()
 				}
 				s, err := Open(dir, Options{FS: fsys})
