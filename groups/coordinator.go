@@ -17,21 +17,6 @@ import (
 // OffsetsTopic is the topic that committed offsets are kept in.
 const OffsetsTopic = "__consumer_offsets"
 
-// Errors of the package. wire/errors.go maps each to a Kafka code.
-var (
-	// ErrLoading: the group's partition of __consumer_offsets is still being read.
-	ErrLoading = errors.New("group coordinator is loading")
-	// ErrNotAvailable: __consumer_offsets cannot be made, or a commit was not durable in time.
-	ErrNotAvailable = errors.New("group coordinator is not available")
-	// ErrNotCoordinator: the group's partition of __consumer_offsets cannot be read or
-	// written, as when it is offline or the disk fails.
-	ErrNotCoordinator = errors.New("not the coordinator of the group")
-	// ErrCommitTooLarge: the commit does not fit into one batch of __consumer_offsets.
-	ErrCommitTooLarge = errors.New("commit too large")
-	// ErrMetadataTooLarge: the text committed with an offset is too long.
-	ErrMetadataTooLarge = errors.New("offset metadata too large")
-)
-
 // Options configures a Coordinator. Store must be set.
 type Options struct {
 	Store  *storage.Store
@@ -48,6 +33,8 @@ type Options struct {
 	// CommitTimeout bounds the wait for a commit to be durable. Default 5 s. Kafka:
 	// offsets.commit.timeout.ms.
 	CommitTimeout time.Duration
+	// Config is what the broker's configuration says of groups.
+	Config Config
 }
 
 func (o *Options) setDefaults() {
