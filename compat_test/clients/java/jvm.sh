@@ -1,0 +1,37 @@
+# What the clients on the JVM share; their run scripts source it after ../lib.sh.
+
+# jars NAME GROUP:ARTIFACT:VERSION...: these and what they need, through Maven; sets `jars` to their folder.
+jars() {
+  need java openjdk-17-jre-headless
+  need javac openjdk-17-jdk-headless
+  need mvn maven
+  jars_wanted=("${@:2}" org.slf4j:slf4j-simple:1.7.36)
+  installed "$1" jars_install
+  jars=$installed
+}
+
+jars_install() {
+  local wanted group artifact version
+  {
+    echo '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+    echo '<groupId>gateway</groupId><artifactId>clients</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
+    for wanted in "${jars_wanted[@]}"; do
+      IFS=: read -r group artifact version <<<"$wanted"
+      echo "<dependency><groupId>$group</groupId><artifactId>$artifact</artifactId><version>$version</version></dependency>"
+    done
+    echo '</dependencies></project>'
+  } >pom.xml
+  retry mvn -q -B dependency:copy-dependencies -DoutputDirectory="$PWD"
+}
+
+# program FOLDER CLASS [ARGUMENT...]: compiles the sources in FOLDER against the jars and runs CLASS.
+program() {
+  local classes code
+  classes=$(mktemp -d)
+  javac -cp "$jars/*" -d "$classes" "$1"/*.java >&2 &&
+    java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
+      -cp "$classes:$jars/*" "${@:2}"
+  code=$?
+  rm -rf "$classes"
+  return $code
+}
