@@ -2,8 +2,6 @@ package groups
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -57,13 +55,19 @@ func (o *Options) setDefaults() {
 
 // Coordinator owns the shards. Its methods may be called from any goroutine.
 type Coordinator struct {
-	o Options
+	o     Options
+	env   *env
+	alarm alarm
+	// stopped is closed when Run ends: nobody answers then.
+	stopped  chan struct{}
+	releases sync.WaitGroup // the goroutines that wait for the disk
 
 	making sync.Mutex // held while __consumer_offsets is made
 
 	mu     sync.Mutex
-	owners []*owner        // one a partition of __consumer_offsets; nil until it exists
-	id     storage.TopicID // of the topic that owners belong to
+	owners []*owner        // guarded by mu; one a partition of __consumer_offsets; nil until it exists
+	id     storage.TopicID // guarded by mu; of the topic that owners belong to
+	ended  bool            // guarded by mu; Run has ended
 }
 
 // New returns a Coordinator. It starts nothing: Run does.
@@ -72,7 +76,8 @@ func New(o Options) *Coordinator {
 		panic("groups: Options.Store and Options.Now must be set")
 	}
 	o.setDefaults()
-	c := &Coordinator{o: o}
+	c := &Coordinator{o: o, alarm: alarm{poke: make(chan struct{}, 1)}, stopped: make(chan struct{})}
+	c.env = newEnv(&c.o.Config, o.Store)
 	if t, ok := o.Store.Topic(OffsetsTopic); ok {
 		c.id, c.owners = t.ID(), c.newOwners(t, 0, notLoaded)
 	}
@@ -80,16 +85,28 @@ func New(o Options) *Coordinator {
 	return c
 }
 
-// Run reads the partitions of __consumer_offsets that exist. It returns when all
-// are read, or ctx ends.
+// Run reads the partitions of __consumer_offsets that exist, and keeps the deadlines
+// of groups until ctx ends. Then it refuses calls, answers those that wait or are
+// parked with ErrNotAvailable, and returns when nothing is on its way to the disk.
 func (c *Coordinator) Run(ctx context.Context) error {
 	for _, w := range c.all() {
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
 		w.load()
 	}
-	<-ctx.Done()
+	c.keepTime(ctx)
+	c.mu.Lock()
+	c.ended = true
+	owners := c.owners
+	c.mu.Unlock()
+	for _, w := range owners {
+		w.mu.Lock()
+		w.stopped = true
+		w.mu.Unlock()
+	}
+	close(c.stopped)
+	c.releases.Wait()
 	return nil
 }
 
@@ -134,7 +151,8 @@ func (c *Coordinator) all() []*owner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.id != t.ID() {
-		c.id, c.owners = t.ID(), nil
+		c.drop()
+		c.id = t.ID()
 	}
 	if n := len(c.owners); n < int(t.Partitions()) {
 		c.owners = append(slices.Clip(c.owners), c.newOwners(t, int32(n), loaded)...)
@@ -142,14 +160,23 @@ func (c *Coordinator) all() []*owner {
 	return c.owners
 }
 
+// drop forgets the owners of a topic that was deleted, and answers those who wait.
+// Caller holds mu.
+func (c *Coordinator) drop() {
+	for _, w := range c.owners {
+		close(w.gone)
+	}
+	c.id, c.owners = storage.TopicID{}, nil
+}
+
 // newOwners returns owners for the partitions of t from first on.
 func (c *Coordinator) newOwners(t *storage.Topic, first int32, state loadState) []*owner {
 	var out []*owner
 	for i := first; i < t.Partitions(); i++ {
 		log, _ := t.Partition(i)
-		w := &owner{o: &c.o, log: log, state: state}
+		w := &owner{c: c, o: &c.o, log: log, gone: make(chan struct{}), state: state, stopped: c.ended}
 		if state == loaded {
-			w.shard = newShard()
+			w.shard = newShard(c.env)
 		}
 		out = append(out, w)
 	}
@@ -164,118 +191,6 @@ func (c *Coordinator) ownerOf(groupID string) *owner {
 		return nil
 	}
 	return all[partitionFor(groupID, int32(len(all)))]
-}
-
-// topicDeleted removes what was committed for a topic and waits until that is
-// durable. Where it cannot, as in a partition that is still loading, the offsets stay
-// in the log and are not found by the new topic of the name, which has another id.
-func (c *Coordinator) topicDeleted(t *storage.Topic) {
-	if t.Name() == OffsetsTopic {
-		return
-	}
-	type removal struct {
-		owner    *owner
-		appended storage.Appended
-	}
-	var waits []removal
-	for _, w := range c.all() {
-		appended, ok, err := w.removeTopic(t)
-		if ok {
-			waits = append(waits, removal{w, appended})
-		} else if err != nil && !errors.Is(err, ErrLoading) {
-			c.notRemoved(t, w, err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.o.CommitTimeout)
-	defer cancel()
-	for _, r := range waits {
-		if err := r.owner.wait(ctx, r.appended); err != nil {
-			c.notRemoved(t, r.owner, err)
-		}
-	}
-}
-
-func (c *Coordinator) notRemoved(t *storage.Topic, w *owner, err error) {
-	c.o.Logger.Warn("offsets of a deleted topic were not removed", "topic", t.Name(), "partition", w.log.Index(), "error", err)
-}
-
-// Commit is one offset to be committed.
-type Commit struct {
-	Topic       string
-	TopicID     storage.TopicID
-	Partition   int32
-	Offset      int64
-	LeaderEpoch int32
-	Metadata    string
-}
-
-// CommitOffsets stores what a consumer that is no member of its group commits.
-// The error of each commit is at its index in the result: ErrMetadataTooLarge, or
-// nil once it is durable. retention is the client's explicit retention, negative
-// for the broker's. An error that concerns them all is err: ErrLoading,
-// ErrNotAvailable, ErrNotCoordinator or ErrCommitTooLarge; then nothing is stored, or
-// after a timeout it may yet be.
-// It blocks until the commits are durable, the commit timeout, or the end of ctx.
-func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits []Commit, retention time.Duration) ([]error, error) {
-	if _, err := c.EnsureTopic(); err != nil && !errors.Is(err, storage.ErrTopicExists) {
-		return nil, fmt.Errorf("make %s: %w: %w", OffsetsTopic, ErrNotAvailable, err)
-	}
-	w := c.ownerOf(groupID)
-	if w == nil {
-		return nil, fmt.Errorf("%s is being deleted: %w", OffsetsTopic, ErrNotAvailable)
-	}
-	nowMs := c.o.Now().UnixMilli()
-	errs := make([]error, len(commits))
-	changes := make([]change, 0, len(commits))
-	for i := range commits {
-		k := &commits[i]
-		if n := javaLength(k.Metadata); n > c.o.MaxMetadataLength {
-			errs[i] = fmt.Errorf("metadata of %d characters, want at most %d: %w", n, c.o.MaxMetadataLength, ErrMetadataTooLarge)
-			continue
-		}
-		o := &Offset{Offset: k.Offset, LeaderEpoch: k.LeaderEpoch, Metadata: k.Metadata, CommitMs: nowMs, ExpireMs: -1, TopicID: k.TopicID}
-		if retention >= 0 {
-			o.ExpireMs = nowMs + retention.Milliseconds()
-		}
-		changes = append(changes, change{group: groupID, key: offsetKey{k.Topic, k.Partition}, offset: o})
-	}
-	if len(changes) == 0 {
-		return errs, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
-	defer cancel()
-	return errs, w.commit(ctx, changes)
-}
-
-// FetchedOffset is the answer for one partition.
-type FetchedOffset struct {
-	Topic     string
-	Partition int32
-	Offset    Offset
-	Found     bool // false: nothing is committed
-	Unstable  bool // an open transaction would change it
-}
-
-// OffsetQuery asks for one partition's offset; a zero TopicID accepts any.
-type OffsetQuery struct {
-	Topic     string
-	TopicID   storage.TopicID
-	Partition int32
-}
-
-// FetchOffsets returns committed offsets in the order asked; all of the group's, by
-// topic and partition, when queries is nil. A group that is unknown has committed
-// nothing. Errors: ErrLoading, ErrNotCoordinator. It does not wait for the disk.
-func (c *Coordinator) FetchOffsets(groupID string, queries []OffsetQuery) ([]FetchedOffset, error) {
-	w := c.ownerOf(groupID)
-	if w == nil {
-		out := make([]FetchedOffset, len(queries))
-		for i, q := range queries {
-			out[i] = FetchedOffset{Topic: q.Topic, Partition: q.Partition}
-		}
-		return out, nil
-	}
-	return w.fetch(groupID, queries)
 }
 
 // newBuilder begins a batch of records that the coordinator writes.

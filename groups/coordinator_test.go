@@ -45,7 +45,7 @@ func topic(t *testing.T, s *storage.Store, name string) *storage.Topic {
 
 func commit(t *testing.T, c *Coordinator, group string, to *storage.Topic, partition int32, offset int64) {
 	t.Helper()
-	errs, err := c.CommitOffsets(t.Context(), group, []Commit{{Topic: to.Name(), TopicID: to.ID(), Partition: partition, Offset: offset, LeaderEpoch: -1}}, -1)
+	errs, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: group, Generation: -1, Commits: []Commit{{Topic: to.Name(), TopicID: to.ID(), Partition: partition, Offset: offset, LeaderEpoch: -1}}, Retention: -1})
 	if err != nil || errs[0] != nil {
 		t.Fatalf("commit %s %s-%d %d: %v %v", group, to.Name(), partition, offset, errs, err)
 	}
@@ -54,7 +54,7 @@ func commit(t *testing.T, c *Coordinator, group string, to *storage.Topic, parti
 // wantOffset fails unless the group has committed offset; -1 is none.
 func wantOffset(t *testing.T, c *Coordinator, group, topic string, partition int32, offset int64) {
 	t.Helper()
-	got, err := c.FetchOffsets(group, []OffsetQuery{{Topic: topic, Partition: partition}})
+	got, err := c.FetchOffsets(&FetchRequest{Group: group, MemberEpoch: -1, Queries: []OffsetQuery{{Topic: topic, Partition: partition}}})
 	if err != nil {
 		t.Fatalf("fetch %s %s-%d: %v", group, topic, partition, err)
 	}
@@ -82,7 +82,7 @@ func TestCommittedOffsetsSurviveARestart(t *testing.T) {
 			wantOffset(t, c, "kitchen", "orders", 1, 5)
 			wantOffset(t, c, "courier", "orders", 0, 4)
 			wantOffset(t, c, "ghost", "orders", 0, -1)
-			all, err := c.FetchOffsets("kitchen", nil)
+			all, err := c.FetchOffsets(&FetchRequest{Group: "kitchen", MemberEpoch: -1})
 			if err != nil || len(all) != 2 || all[0].Offset.Offset != 7 || all[1].Offset.Offset != 5 {
 				t.Errorf("all of kitchen: got %+v, error %v; want 7 and 5", all, err)
 			}
@@ -102,10 +102,10 @@ func TestCallsAreRefusedUntilTheLoad(t *testing.T) {
 		}
 		defer again.Close()
 		c = New(Options{Store: again, Now: now})
-		if _, err := c.FetchOffsets("g", nil); !errors.Is(err, ErrLoading) {
+		if _, err := c.FetchOffsets(&FetchRequest{Group: "g", MemberEpoch: -1}); !errors.Is(err, ErrLoading) {
 			t.Errorf("fetch before the load: got %v, want ErrLoading", err)
 		}
-		if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders"}}, -1); !errors.Is(err, ErrLoading) {
+		if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders"}}, Retention: -1}); !errors.Is(err, ErrLoading) {
 			t.Errorf("commit before the load: got %v, want ErrLoading", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -131,10 +131,10 @@ func TestPartitionThatCannotBeReadHasNoCoordinator(t *testing.T) {
 		}
 		return nil
 	}))
-	if _, err := c.FetchOffsets("g", nil); !errors.Is(err, ErrNotCoordinator) {
+	if _, err := c.FetchOffsets(&FetchRequest{Group: "g", MemberEpoch: -1}); !errors.Is(err, ErrNotCoordinator) {
 		t.Errorf("fetch: got %v, want ErrNotCoordinator", err)
 	}
-	if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders"}}, -1); !errors.Is(err, ErrNotCoordinator) {
+	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders"}}, Retention: -1}); !errors.Is(err, ErrNotCoordinator) {
 		t.Errorf("commit: got %v, want ErrNotCoordinator", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestCommitLargerThanABatchIsFinal(t *testing.T) {
 	for i := range commits {
 		commits[i] = Commit{Topic: "orders", TopicID: orders.ID(), Partition: int32(i), Metadata: strings.Repeat("x", 4096)}
 	}
-	if _, err := c.CommitOffsets(t.Context(), "g", commits, -1); !errors.Is(err, ErrCommitTooLarge) || errors.Is(err, ErrNotAvailable) {
+	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: commits, Retention: -1}); !errors.Is(err, ErrCommitTooLarge) || errors.Is(err, ErrNotAvailable) {
 		t.Errorf("got %v, want ErrCommitTooLarge", err)
 	}
 	wantOffset(t, c, "g", "orders", 0, -1)
@@ -168,7 +168,7 @@ func TestCommitThatIsNotDurableInTimeIsNotAvailable(t *testing.T) {
 		commit(t, c, "g", orders, 0, 1)
 		held.Store(true)
 		began := time.Now()
-		_, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, -1)
+		_, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, Retention: -1})
 		if d := time.Since(began); !errors.Is(err, ErrNotAvailable) || d != 5*time.Second {
 			t.Errorf("got %v after %v, want ErrNotAvailable after 5s", err, d)
 		}
@@ -183,10 +183,10 @@ func TestCommitThatIsNotDurableInTimeIsNotAvailable(t *testing.T) {
 func TestOversizedMetadataFailsItsPartitionAlone(t *testing.T) {
 	s, c := open(t, vfs.NewMem(vfs.MemOptions{}))
 	orders := topic(t, s, "orders")
-	errs, err := c.CommitOffsets(t.Context(), "g", []Commit{
+	errs, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Retention: -1, Commits: []Commit{
 		{Topic: "orders", TopicID: orders.ID(), Partition: 0, Offset: 1, Metadata: strings.Repeat("x", 4097)},
 		{Topic: "orders", TopicID: orders.ID(), Partition: 1, Offset: 2, Metadata: strings.Repeat("ö", 4096)},
-	}, -1)
+	}})
 	if err != nil || !errors.Is(errs[0], ErrMetadataTooLarge) || errs[1] != nil {
 		t.Fatalf("got %v and %v, want the first alone refused", errs, err)
 	}
@@ -224,7 +224,7 @@ func TestFailedCommitLeavesNoTrace(t *testing.T) {
 	orders := topic(t, s, "orders")
 	commit(t, c, "g", orders, 0, 1)
 	failing = true
-	if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, -1); !errors.Is(err, ErrNotCoordinator) {
+	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, Retention: -1}); !errors.Is(err, ErrNotCoordinator) {
 		t.Fatalf("commit to a broken disk: got %v, want ErrNotCoordinator", err)
 	}
 	wantOffset(t, c, "g", "orders", 0, 1)
@@ -236,10 +236,10 @@ func TestFailedCommitLeavesNoTrace(t *testing.T) {
 func TestExplicitRetentionIsKeptInTheRecord(t *testing.T) {
 	s, c := open(t, vfs.NewMem(vfs.MemOptions{}))
 	orders := topic(t, s, "orders")
-	if _, err := c.CommitOffsets(t.Context(), "g", []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, time.Minute); err != nil {
+	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, Retention: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.FetchOffsets("g", nil)
+	got, err := c.FetchOffsets(&FetchRequest{Group: "g", MemberEpoch: -1})
 	if err != nil || got[0].Offset.ExpireMs != start.Add(time.Minute).UnixMilli() || got[0].Offset.CommitMs != start.UnixMilli() {
 		t.Errorf("got %+v, error %v; want expiry a minute after %d", got, err, start.UnixMilli())
 	}
@@ -279,19 +279,20 @@ func TestReplayReadsTransactionsAndSkipsWhatItCannotRead(t *testing.T) {
 	add(batch(record.BuilderOptions{}, offset(1), record.Record{Key: []byte{0, 1, 0}, Value: []byte{1}}, record.Record{Key: []byte{0, 2, 0, 1, 'g'}}))
 	add(batch(transactional, offset(5)))
 	var skipped []int64
-	sh, err := replay(log, func(o int64, _ error) { skipped = append(skipped, o) })
+	sh := newShard(c.env)
+	err = sh.replay(log, func(o int64, _ error) { skipped = append(skipped, o) })
 	if err != nil || len(skipped) != 1 || skipped[0] != 1 {
 		t.Fatalf("skipped %v, error %v; want offset 1 alone", skipped, err)
 	}
-	if o, unstable, ok := sh.lookup("g", offsetKey{"t", 0}, storage.TopicID{}); o.Offset != 1 || !unstable || !ok {
+	if o, unstable, ok := sh.entries["g"].lookup(offsetKey{"t", 0}, storage.TopicID{}); o.Offset != 1 || !unstable || !ok {
 		t.Errorf("open transaction: got %d unstable %v, want 1, unstable", o.Offset, unstable)
 	}
 	add(record.EndTxnMarker(9, 0, record.Marker{Commit: true}, start.UnixMilli(), 0))
-	sh, err = replay(log, func(int64, error) {})
-	if err != nil {
+	sh = newShard(c.env)
+	if err := sh.replay(log, func(int64, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	if o, unstable, _ := sh.lookup("g", offsetKey{"t", 0}, storage.TopicID{}); o.Offset != 5 || unstable {
+	if o, unstable, _ := sh.entries["g"].lookup(offsetKey{"t", 0}, storage.TopicID{}); o.Offset != 5 || unstable {
 		t.Errorf("committed: got %d unstable %v, want 5", o.Offset, unstable)
 	}
 }

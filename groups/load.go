@@ -1,7 +1,10 @@
 package groups
 
 import (
+	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
@@ -22,7 +25,8 @@ func (w *owner) load() {
 	w.state = loading
 	w.mu.Unlock()
 
-	s, err := replay(w.log, func(offset int64, err error) {
+	s := newShard(w.c.env)
+	err := s.replay(w.log, func(offset int64, err error) {
 		w.o.Logger.Warn("unreadable record left out", "topic", OffsetsTopic, "partition", w.log.Index(), "offset", offset, "error", err)
 	})
 
@@ -34,16 +38,23 @@ func (w *owner) load() {
 		return
 	}
 	w.shard, w.state, w.loadErr = s, loaded, nil
+	now := w.o.Now()
+	for _, id := range slices.Sorted(maps.Keys(s.entries)) {
+		if m := s.entries[id].machine; m != nil {
+			w.advance(now, id, m.loaded(now))
+			w.after(now, id)
+		}
+	}
+	w.settle()
 }
 
-// replay reads a partition from its start to its high watermark. A record that is
-// no offset is left alone; one that cannot be read is given to skipped. Control
-// batches end transactions. Kafka: CoordinatorLoaderImpl.
-func replay(log *storage.Log, skipped func(offset int64, err error)) (*shard, error) {
-	s := newShard()
+// replay reads a partition from its start to its high watermark. A record of a type
+// that is not known is left alone; one that cannot be read is given to skipped.
+// Control batches end transactions. Kafka: CoordinatorLoaderImpl.
+func (s *shard) replay(log *storage.Log, skipped func(offset int64, err error)) error {
 	offsets, err := log.Offsets()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var (
 		reader record.Reader
@@ -52,24 +63,24 @@ func replay(log *storage.Log, skipped func(offset int64, err error)) (*shard, er
 	for next := offsets.LogStart; next < offsets.HighWatermark; {
 		res, err := log.Read(buffer[:0], storage.ReadRequest{Offset: next, MaxBytes: loadBytes, MinOneBatch: true})
 		if err != nil {
-			return nil, fmt.Errorf("read at offset %d: %w", next, err)
+			return fmt.Errorf("read at offset %d: %w", next, err)
 		}
 		buffer = res.Data
 		if len(res.Data) == 0 {
-			return s, nil // only compacted-away offsets are left
+			return nil // only compacted-away offsets are left
 		}
 		for rest := res.Data; len(rest) > 0; {
 			var b record.Batch
 			if b, rest, err = record.Cut(rest); err != nil {
-				return nil, fmt.Errorf("read at offset %d: %w", next, err)
+				return fmt.Errorf("read at offset %d: %w", next, err)
 			}
 			if err := s.replayBatch(&reader, b, skipped); err != nil {
-				return nil, err
+				return err
 			}
 			next = b.NextOffset()
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // replayBatch applies the records of one batch.
@@ -88,13 +99,24 @@ func (s *shard) replayBatch(reader *record.Reader, b record.Batch, skipped func(
 			}
 			continue
 		}
-		group, key, offset, ok, err := parseOffsetRecord(r.Key, r.Value)
-		if err != nil {
+		if err := s.replayRecord(b, r); err != nil {
 			skipped(r.Offset, err)
-			continue
 		}
-		if !ok {
-			continue
+	}
+	return nil
+}
+
+// replayRecord applies one record. What it keeps of r it copies. Kafka:
+// CoordinatorRecordType, GroupCoordinatorShard.replay.
+func (s *shard) replayRecord(b record.Batch, r record.Record) error {
+	if len(r.Key) < 2 {
+		return fmt.Errorf("key of %d bytes, want at least 2", len(r.Key))
+	}
+	switch t := int16(binary.BigEndian.Uint16(r.Key)); t {
+	case typeOffsetCommitOld, typeOffsetCommit:
+		group, key, offset, err := parseOffsetRecord(r.Key, r.Value)
+		if err != nil {
+			return err
 		}
 		c := change{group: group, key: key, offset: offset, recordOffset: r.Offset}
 		if b.Transactional() {
@@ -102,6 +124,10 @@ func (s *shard) replayBatch(reader *record.Reader, b record.Batch, skipped func(
 		} else {
 			s.apply(c)
 		}
+	case 2:
+		return s.replayClassic(r.Key, r.Value)
+	case 3, 4, 5, 6, 7, 8, 16:
+		return s.replayConsumer(t, r.Key, r.Value)
 	}
 	return nil
 }

@@ -26,6 +26,16 @@ const (
 type step struct {
 	records []logRecord
 	then    func(now time.Time, err error) step
+	// commit is set for a step that only stores offsets: it does not make the group busy.
+	commit bool
+}
+
+// finish tells a step what became of its records.
+func (s step) finish(now time.Time, err error) step {
+	if s.then == nil {
+		return step{}
+	}
+	return s.then(now, err)
 }
 
 // logRecord is a record of __consumer_offsets; a nil value is a tombstone.

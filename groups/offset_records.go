@@ -56,33 +56,26 @@ func appendOffsetValue(dst []byte, o *Offset) []byte {
 	return v.AppendTo(dst)
 }
 
-// parseOffsetRecord reads one record of __consumer_offsets. ok is false for a
-// record of another type, which this coordinator leaves alone. A nil value is a
-// tombstone: the offset is nil.
-func parseOffsetRecord(key, value []byte) (group string, k offsetKey, o *Offset, ok bool, err error) {
-	if len(key) < 2 {
-		return "", k, nil, false, fmt.Errorf("key of %d bytes, want at least 2", len(key))
-	}
-	if t := binary.BigEndian.Uint16(key); t != typeOffsetCommit && t != typeOffsetCommitOld {
-		return "", k, nil, false, nil
-	}
+// parseOffsetRecord reads a committed offset. A nil value is a tombstone: the offset
+// is nil.
+func parseOffsetRecord(key, value []byte) (group string, k offsetKey, o *Offset, err error) {
 	var ck kmsg.OffsetCommitKey
 	if err := ck.ReadFrom(key); err != nil {
-		return "", k, nil, false, fmt.Errorf("offset key of %d bytes: %w", len(key), err)
+		return "", k, nil, fmt.Errorf("offset key of %d bytes: %w", len(key), err)
 	}
 	k = offsetKey{topic: ck.Topic, partition: ck.Partition}
 	if value == nil {
-		return ck.Group, k, nil, true, nil
+		return ck.Group, k, nil, nil
 	}
 	if len(value) < 2 {
-		return "", k, nil, false, fmt.Errorf("offset value of %d bytes, want at least 2", len(value))
+		return "", k, nil, fmt.Errorf("offset value of %d bytes, want at least 2", len(value))
 	}
 	if v := binary.BigEndian.Uint16(value); v > valueVersion {
-		return "", k, nil, false, fmt.Errorf("offset value of version %d, want 0 to %d", v, valueVersion)
+		return "", k, nil, fmt.Errorf("offset value of version %d, want 0 to %d", v, valueVersion)
 	}
 	cv := kmsg.NewOffsetCommitValue()
 	if err := cv.ReadFrom(value); err != nil {
-		return "", k, nil, false, fmt.Errorf("offset value of %d bytes: %w", len(value), err)
+		return "", k, nil, fmt.Errorf("offset value of %d bytes: %w", len(value), err)
 	}
 	o = &Offset{
 		Offset: cv.Offset, LeaderEpoch: cv.LeaderEpoch, Metadata: cv.Metadata,
@@ -94,5 +87,5 @@ func parseOffsetRecord(key, value []byte) (group string, k offsetKey, o *Offset,
 	if cv.Version == valueVersionExpiry {
 		o.ExpireMs = max(cv.ExpireTimestamp, -1) // no time is before 1970
 	}
-	return ck.Group, k, o, true, nil
+	return ck.Group, k, o, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
 )
 
 func TestOffsetRecordsHaveKafkasBytes(t *testing.T) {
@@ -33,24 +34,26 @@ func TestOffsetRecordsReadBack(t *testing.T) {
 		{Offset: 7, LeaderEpoch: -1, CommitMs: 5, ExpireMs: 12},
 	} {
 		key := appendOffsetKey(nil, "g", offsetKey{"t", 4})
-		group, k, got, ok, err := parseOffsetRecord(key, appendOffsetValue(nil, &o))
-		if err != nil || !ok {
-			t.Fatalf("%+v: ok %v, error %v", o, ok, err)
+		group, k, got, err := parseOffsetRecord(key, appendOffsetValue(nil, &o))
+		if err != nil {
+			t.Fatalf("%+v: error %v", o, err)
 		}
 		if group != "g" || k != (offsetKey{"t", 4}) || *got != o {
 			t.Errorf("got %s %v %+v, want g t 4 %+v", group, k, *got, o)
 		}
 	}
-	_, _, got, ok, err := parseOffsetRecord(appendOffsetKey(nil, "g", offsetKey{"t", 4}), nil)
-	if got != nil || !ok || err != nil {
-		t.Errorf("tombstone: got %v %v %v, want no offset", got, ok, err)
+	_, _, got, err := parseOffsetRecord(appendOffsetKey(nil, "g", offsetKey{"t", 4}), nil)
+	if got != nil || err != nil {
+		t.Errorf("tombstone: got %v %v, want no offset", got, err)
 	}
 }
 
 func TestRecordsOfOtherTypesAreLeftAlone(t *testing.T) {
-	for _, key := range [][]byte{{0, 2, 0, 1, 'g'}, {0, 8}, {0, 99}} {
-		if _, _, _, ok, err := parseOffsetRecord(key, []byte{0, 3}); ok || err != nil {
-			t.Errorf("key %x: got ok %v, error %v, want neither", key, ok, err)
+	for _, key := range [][]byte{{0, 9}, {0, 99}, {255, 255}} {
+		s, b, r := newShard(nil), newBuilder(), record.Record{Key: key, Value: []byte{0, 3}}
+		b.Append(r)
+		if err := s.replayRecord(b.Bytes(), r); err != nil || len(s.entries) != 0 {
+			t.Errorf("key %x: got %d groups, error %v, want neither", key, len(s.entries), err)
 		}
 	}
 }
@@ -66,8 +69,8 @@ func TestUnreadableRecordsAreErrors(t *testing.T) {
 		"one-byte key":    {{0}, nil},
 		"negative length": {{0, 1, 0xff, 0xff}, nil},
 	} {
-		if _, _, _, ok, err := parseOffsetRecord(kv[0], kv[1]); err == nil || ok {
-			t.Errorf("%s: got ok %v and error %v, want an error", name, ok, err)
+		if _, _, _, err := parseOffsetRecord(kv[0], kv[1]); err == nil {
+			t.Errorf("%s: got no error", name)
 		}
 	}
 }
@@ -77,13 +80,13 @@ func FuzzParseOffsetRecord(f *testing.F) {
 	f.Add(appendOffsetKey(nil, "g", offsetKey{"t", 1}), appendOffsetValue(nil, &o))
 	f.Add([]byte{0, 1}, []byte{0, 4})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		group, k, o, ok, err := parseOffsetRecord(key, value)
-		if err != nil || !ok || o == nil {
+		group, k, o, err := parseOffsetRecord(key, value)
+		if err != nil || o == nil {
 			return
 		}
 		// What was read is written and read again the same.
-		again, k2, o2, ok, err := parseOffsetRecord(appendOffsetKey(nil, group, k), appendOffsetValue(nil, o))
-		if err != nil || !ok || again != group || k2 != k {
+		again, k2, o2, err := parseOffsetRecord(appendOffsetKey(nil, group, k), appendOffsetValue(nil, o))
+		if err != nil || again != group || k2 != k {
 			t.Fatalf("%x %x: read %q %v, then %q %v, error %v", key, value, group, k, again, k2, err)
 		}
 		if o.ExpireMs < 0 {

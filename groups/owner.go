@@ -5,21 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
 
-// owner adds to a shard its log, a lock, and the wait for the disk.
+// owner adds to a shard its log, a lock, the wait for the disk and the deadlines.
 type owner struct {
+	c   *Coordinator
 	o   *Options
 	log *storage.Log
+	// gone is closed when the partition is deleted: nobody answers then.
+	gone chan struct{}
 
-	mu      sync.Mutex
-	state   loadState // guarded by mu
-	loadErr error     // why the load failed; guarded by mu
-	shard   *shard    // guarded by mu; nil until loaded
-	staged  []staged  // guarded by mu; what was appended and is not known to be durable, in log order
+	mu        sync.Mutex
+	state     loadState  // guarded by mu
+	loadErr   error      // why the load failed; guarded by mu
+	shard     *shard     // guarded by mu; nil until loaded
+	inFlight  []inFlight // guarded by mu; what was appended and is not known to be durable, in log order
+	releasing bool       // guarded by mu; a goroutine waits for inFlight
+	stopped   bool       // guarded by mu; no call is taken any more
+	wakes     wakes      // guarded by mu; the groups that have a deadline
 }
 
 type loadState int8
@@ -30,18 +37,19 @@ const (
 	loaded
 )
 
-// staged is a batch that was appended.
-type staged struct {
+// inFlight is a step whose records were appended.
+type inFlight struct {
 	appended storage.Appended
-	changes  []change
+	e        *entry
+	step     step
 }
 
-// ready returns the shard with everything applied that is durable, or why there is
-// none yet. Caller holds mu.
+// ready returns the shard, or why there is none yet. Caller holds mu.
 func (w *owner) ready() (*shard, error) {
 	switch {
+	case w.stopped:
+		return nil, fmt.Errorf("the coordinator stops: %w", ErrNotAvailable)
 	case w.state == loaded:
-		w.settle()
 		return w.shard, nil
 	case w.loadErr != nil:
 		return nil, fmt.Errorf("partition %s-%d: %w: %w", OffsetsTopic, w.log.Index(), ErrNotCoordinator, w.loadErr)
@@ -49,22 +57,141 @@ func (w *owner) ready() (*shard, error) {
 	return nil, ErrLoading
 }
 
-// settle lets every staged batch that has become durable take effect, and drops
-// those that were cut off again. Caller holds mu.
-func (w *owner) settle() {
-	for len(w.staged) > 0 {
-		err := w.log.WaitDurable(ended, w.staged[0].appended)
-		if errors.Is(err, context.Canceled) {
+// enter runs a call for a group, or lets it wait in the group's queue.
+func (w *owner) enter(group string, c waiting) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, err := w.ready()
+	if err != nil {
+		return err
+	}
+	e := s.entries[group]
+	if e != nil && (len(e.queue) > 0 || !e.may(c)) {
+		e.queue = append(e.queue, c)
+		return nil
+	}
+	now := w.o.Now()
+	w.advance(now, group, c.run(now, s, e.known()))
+	w.after(now, group)
+	w.settle()
+	return nil
+}
+
+// advance carries a step on until it waits for the disk or is over. Caller holds mu.
+func (w *owner) advance(now time.Time, group string, st step) {
+	for {
+		switch {
+		case len(st.records) > 0:
+			appended, err := w.append(now, st.records)
+			if err == nil {
+				e := w.shard.ensure(group)
+				if st.commit {
+					e.commits++
+				} else {
+					e.busy = true
+				}
+				w.inFlight = append(w.inFlight, inFlight{appended: appended, e: e, step: st})
+				return
+			}
+			st = st.finish(now, err)
+		case st.then != nil:
+			st = st.then(now, nil)
+		default:
 			return
 		}
-		if err == nil {
-			for _, c := range w.staged[0].changes {
-				w.shard.apply(c)
-			}
-		}
-		w.staged = w.staged[1:]
 	}
-	w.staged = nil
+}
+
+// after runs what waits for a group once it may, sees to its deadline, and forgets
+// it when it holds nothing. Caller holds mu.
+func (w *owner) after(now time.Time, group string) {
+	e := w.shard.entries[group]
+	if e == nil {
+		return
+	}
+	for len(e.queue) > 0 && e.may(e.queue[0]) {
+		c := e.queue[0]
+		e.queue[0] = waiting{}
+		if e.queue = e.queue[1:]; len(e.queue) == 0 {
+			e.queue = nil
+		}
+		w.advance(now, group, c.run(now, w.shard, e.known()))
+	}
+	w.schedule(e)
+	w.shard.dropEmpty(e)
+}
+
+// append writes records as one batch. The error is one of the package's.
+func (w *owner) append(now time.Time, records []logRecord) (storage.Appended, error) {
+	batch := newBuilder()
+	nowMs := now.UnixMilli()
+	for i := range records {
+		batch.Append(record.Record{Timestamp: nowMs, Key: records[i].key, Value: records[i].value})
+	}
+	appended, err := w.log.Append(batch.Bytes(), storage.AppendOptions{Origin: storage.OriginCoordinator})
+	if err != nil {
+		return appended, w.failure(err)
+	}
+	return appended, nil
+}
+
+// failure says what the log's error means for those who wait. Kafka: CoordinatorOperationExceptionHelper.
+func (w *owner) failure(err error) error {
+	kind := ErrNotCoordinator
+	switch {
+	case errors.Is(err, storage.ErrBatchTooLarge), errors.Is(err, storage.ErrSegmentTooSmall):
+		kind = ErrCommitTooLarge
+	case errors.Is(err, storage.ErrLogDeleted), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		kind = ErrNotAvailable
+	}
+	return fmt.Errorf("write to %s-%d: %w: %w", OffsetsTopic, w.log.Index(), kind, err)
+}
+
+// settle lets every step whose batch has become durable take effect, tells those
+// that were cut off again, and has a goroutine wait for the rest. Caller holds mu.
+func (w *owner) settle() {
+	for len(w.inFlight) > 0 {
+		f := w.inFlight[0]
+		err := w.log.WaitDurable(ended, f.appended)
+		if errors.Is(err, context.Canceled) {
+			break
+		}
+		w.inFlight[0] = inFlight{}
+		w.inFlight = w.inFlight[1:]
+		if err != nil {
+			err = w.failure(err)
+		}
+		if f.step.commit {
+			f.e.commits--
+		} else {
+			f.e.busy = false
+		}
+		now := w.o.Now()
+		w.shard.base = f.appended.BaseOffset
+		w.advance(now, f.e.id, f.step.finish(now, err))
+		w.after(now, f.e.id)
+	}
+	switch {
+	case len(w.inFlight) == 0:
+		w.inFlight = nil
+	case !w.releasing:
+		w.releasing = true
+		w.c.releases.Go(w.release)
+	}
+}
+
+// release waits for what is in flight, until there is nothing.
+func (w *owner) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.inFlight) > 0 {
+		first := w.inFlight[0].appended
+		w.mu.Unlock()
+		_ = w.log.WaitDurable(context.Background(), first) // settle asks again
+		w.mu.Lock()
+		w.settle()
+	}
+	w.releasing = false
 }
 
 // ended is a context that is over: a wait under it only looks.
@@ -73,117 +200,3 @@ var ended = func() context.Context {
 	cancel()
 	return ctx
 }()
-
-// commit appends changes as one batch, waits until it is durable, and lets it take
-// effect.
-func (w *owner) commit(ctx context.Context, changes []change) error {
-	appended, err := w.append(changes)
-	if err != nil {
-		return err
-	}
-	return w.wait(ctx, appended)
-}
-
-// wait waits until what was appended is durable and lets it take effect.
-func (w *owner) wait(ctx context.Context, appended storage.Appended) error {
-	if err := w.log.WaitDurable(ctx, appended); err != nil {
-		return w.failed(err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.settle()
-	return nil
-}
-
-// failed says what the log's error means for those who commit. Kafka: CoordinatorOperationExceptionHelper.
-func (w *owner) failed(err error) error {
-	kind := ErrNotCoordinator
-	switch {
-	case errors.Is(err, storage.ErrBatchTooLarge), errors.Is(err, storage.ErrSegmentTooSmall):
-		kind = ErrCommitTooLarge
-	case errors.Is(err, storage.ErrLogDeleted), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		kind = ErrNotAvailable
-	}
-	return fmt.Errorf("commit to %s-%d: %w: %w", OffsetsTopic, w.log.Index(), kind, err)
-}
-
-// append writes changes as one batch and stages it.
-func (w *owner) append(changes []change) (storage.Appended, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, err := w.ready(); err != nil {
-		return storage.Appended{}, err
-	}
-	batch := newBuilder()
-	nowMs := w.o.Now().UnixMilli()
-	var key, value []byte
-	for i := range changes {
-		c := &changes[i]
-		key = appendOffsetKey(key[:0], c.group, c.key)
-		r := record.Record{Timestamp: nowMs, Key: key}
-		if c.offset != nil {
-			value = appendOffsetValue(value[:0], c.offset)
-			r.Value = value
-		}
-		batch.Append(r)
-	}
-	appended, err := w.log.Append(batch.Bytes(), storage.AppendOptions{Origin: storage.OriginCoordinator})
-	if err != nil {
-		return appended, w.failed(err)
-	}
-	for i := range changes {
-		changes[i].recordOffset = appended.BaseOffset + int64(i)
-	}
-	w.staged = append(w.staged, staged{appended: appended, changes: changes})
-	return appended, nil
-}
-
-// fetch answers queries from what is durable. An offset counts for the topic it was
-// committed for: one of a topic that was deleted and made anew is not found, also
-// when it is asked for by name.
-func (w *owner) fetch(groupID string, queries []OffsetQuery) ([]FetchedOffset, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s, err := w.ready()
-	if err != nil {
-		return nil, err
-	}
-	all := queries == nil
-	if all {
-		for _, k := range s.keys(groupID) {
-			queries = append(queries, OffsetQuery{Topic: k.topic, Partition: k.partition})
-		}
-	}
-	out := make([]FetchedOffset, 0, len(queries))
-	for _, q := range queries {
-		if q.TopicID.IsZero() {
-			if t, ok := w.o.Store.Topic(q.Topic); ok {
-				q.TopicID = t.ID()
-			}
-		}
-		f := FetchedOffset{Topic: q.Topic, Partition: q.Partition}
-		f.Offset, f.Unstable, f.Found = s.lookup(groupID, offsetKey{q.Topic, q.Partition}, q.TopicID)
-		if f.Found || !all {
-			out = append(out, f)
-		}
-	}
-	return out, nil
-}
-
-// removeTopic appends tombstones for what was committed for a deleted topic, and
-// returns what to wait for; nothing is to be waited for when ok is false.
-func (w *owner) removeTopic(t *storage.Topic) (appended storage.Appended, ok bool, err error) {
-	w.mu.Lock()
-	s, err := w.ready()
-	if err != nil {
-		w.mu.Unlock()
-		return appended, false, err
-	}
-	changes := s.ofTopic(t.Name(), t.ID())
-	w.mu.Unlock()
-	if len(changes) == 0 {
-		return appended, false, nil
-	}
-	appended, err = w.append(changes)
-	return appended, err == nil, err
-}

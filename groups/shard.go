@@ -7,26 +7,16 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// shard is the state of one partition of __consumer_offsets: the offsets of its
-// groups. It is a pure machine; the Coordinator adds the lock, the log and the wait.
+// shard is the state of one partition of __consumer_offsets: its groups. It is pure;
+// owner adds the lock, the log and the wait.
 type shard struct {
-	groups map[string]*group
+	env     *env
+	entries map[string]*entry
 	// transactions are the offsets that open transactions would commit, by producer
 	// id: they count once the commit marker is read.
 	transactions map[int64][]change
-}
-
-// group is what one group has committed.
-type group struct {
-	offsets map[offsetKey]stored
-	// unstable counts, for each offset, the open transactions that would change it.
-	unstable map[offsetKey]int
-}
-
-// stored is a committed offset and where in the log its record is.
-type stored struct {
-	Offset
-	recordOffset int64
+	// base is the offset in the log of the first record of the step that is told of now.
+	base int64
 }
 
 // change is one record's effect: an offset set, or removed when offset is nil.
@@ -37,111 +27,105 @@ type change struct {
 	recordOffset int64
 }
 
-func newShard() *shard {
-	return &shard{groups: map[string]*group{}, transactions: map[int64][]change{}}
+func newShard(env *env) *shard {
+	return &shard{env: env, entries: map[string]*entry{}, transactions: map[int64][]change{}}
 }
 
-// group returns the named group, made when missing.
-func (s *shard) group(id string) *group {
-	g := s.groups[id]
-	if g == nil {
-		g = &group{offsets: map[offsetKey]stored{}, unstable: map[offsetKey]int{}}
-		s.groups[id] = g
+// ensure returns the named group, made when missing. One that holds nothing once its
+// step is over is dropped again.
+func (s *shard) ensure(id string) *entry {
+	e := s.entries[id]
+	if e == nil {
+		e = &entry{id: id, place: notThere}
+		s.entries[id] = e
 	}
-	return g
+	return e
 }
 
 // apply makes c take effect. What the log has later wins, whichever is applied
 // first: a transaction's offsets count from where they stand, not from its marker.
 // Kafka: OffsetMetadataManager.replay and completeTransaction.
 func (s *shard) apply(c change) {
-	g := s.group(c.group)
-	if old, ok := g.offsets[c.key]; ok && old.recordOffset > c.recordOffset {
+	e := s.ensure(c.group)
+	if old, ok := e.offsets[c.key]; ok && old.recordOffset > c.recordOffset {
 		return
 	}
-	if c.offset != nil {
-		g.offsets[c.key] = stored{Offset: *c.offset, recordOffset: c.recordOffset}
-	} else {
-		delete(g.offsets, c.key)
+	if c.offset == nil {
+		delete(e.offsets, c.key)
+		s.dropEmpty(e)
+		return
 	}
-	s.dropEmpty(c.group, g)
+	if e.offsets == nil {
+		e.offsets = map[offsetKey]stored{}
+	}
+	e.offsets[c.key] = stored{Offset: *c.offset, recordOffset: c.recordOffset}
 }
 
 // stage notes what an open transaction would do.
 func (s *shard) stage(producerID int64, c change) {
 	s.transactions[producerID] = append(s.transactions[producerID], c)
-	s.group(c.group).unstable[c.key]++
+	e := s.ensure(c.group)
+	if e.unstable == nil {
+		e.unstable = map[offsetKey]int{}
+	}
+	e.unstable[c.key]++
 }
 
 // end closes the transaction of a producer; commit makes its offsets count.
 func (s *shard) end(producerID int64, commit bool) {
 	for _, c := range s.transactions[producerID] {
-		g := s.group(c.group)
-		if g.unstable[c.key]--; g.unstable[c.key] == 0 {
-			delete(g.unstable, c.key)
+		e := s.ensure(c.group)
+		if e.unstable[c.key]--; e.unstable[c.key] == 0 {
+			delete(e.unstable, c.key)
 		}
 		if commit {
 			s.apply(c)
 		} else {
-			s.dropEmpty(c.group, g)
+			s.dropEmpty(e)
 		}
 	}
 	delete(s.transactions, producerID)
 }
 
 // dropEmpty forgets a group that holds nothing.
-func (s *shard) dropEmpty(id string, g *group) {
-	if len(g.offsets) == 0 && len(g.unstable) == 0 {
-		delete(s.groups, id)
+func (s *shard) dropEmpty(e *entry) {
+	if e.empty() {
+		delete(s.entries, e.id)
 	}
-}
-
-// lookup returns a committed offset. A topic id that differs from the one the
-// offset was committed for finds nothing: the topic was made anew. Kafka:
-// OffsetMetadataManager.isOffsetInvalid.
-func (s *shard) lookup(id string, k offsetKey, topicID storage.TopicID) (o Offset, unstable, ok bool) {
-	g := s.groups[id]
-	if g == nil {
-		return Offset{}, false, false
-	}
-	unstable = g.unstable[k] > 0
-	st, ok := g.offsets[k]
-	if !ok || (!topicID.IsZero() && !st.TopicID.IsZero() && st.TopicID != topicID) {
-		return Offset{}, unstable, false
-	}
-	return st.Offset, unstable, true
 }
 
 // keys returns the keys of a group's offsets, by topic and partition.
-func (s *shard) keys(id string) []offsetKey {
-	g := s.groups[id]
-	if g == nil {
-		return nil
-	}
-	return slices.SortedFunc(maps.Keys(g.offsets), compareKeys)
+func (e *entry) keys() []offsetKey {
+	return slices.SortedFunc(maps.Keys(e.offsets), compareKeys)
 }
 
-// ofTopic returns the removals of every offset committed for a topic that was
-// deleted: those with its id, and those that carry none. Kafka:
-// OffsetMetadataManager.onTopicsDeleted.
-func (s *shard) ofTopic(name string, id storage.TopicID) []change {
-	var out []change
-	for groupID, g := range s.groups {
-		for k, st := range g.offsets {
-			if k.topic == name && (st.TopicID.IsZero() || st.TopicID == id) {
-				out = append(out, change{group: groupID, key: k})
-			}
+// ofTopic returns the groups, in order, that have committed for a deleted topic, or
+// are about to.
+func (s *shard) ofTopic(name string, id storage.TopicID) []string {
+	var out []string
+	for group, e := range s.entries {
+		if e.commits > 0 || len(e.ofTopic(name, id)) > 0 {
+			out = append(out, group)
 		}
 	}
-	slices.SortFunc(out, func(a, b change) int {
-		if a.group != b.group {
-			if a.group < b.group {
-				return -1
-			}
-			return 1
+	slices.Sort(out)
+	return out
+}
+
+// ofTopic returns the keys, in order, of offsets that were committed for a deleted
+// topic: those with its id, and those that carry none. Kafka:
+// OffsetMetadataManager.onTopicsDeleted.
+func (e *entry) ofTopic(name string, id storage.TopicID) []offsetKey {
+	if e == nil {
+		return nil
+	}
+	var out []offsetKey
+	for k, st := range e.offsets {
+		if k.topic == name && (st.TopicID.IsZero() || st.TopicID == id) {
+			out = append(out, k)
 		}
-		return compareKeys(a.key, b.key)
-	})
+	}
+	slices.SortFunc(out, compareKeys)
 	return out
 }
 

@@ -50,6 +50,9 @@ type Store struct {
 	deleted   map[TopicID]struct{} // topics of which directories may be left
 	hooks     []func(*Topic)
 	closed    bool
+
+	// topicsVersion counts the changes of byName and of how many partitions topics have; it moves after the change.
+	topicsVersion atomic.Uint64
 }
 
 // topicDefaults are the broker-level values in canonical text, and the config of a topic without overrides.
@@ -133,6 +136,10 @@ func (s *Store) Topics() []*Topic {
 	}
 	return s.sorted
 }
+
+// TopicsVersion is another number after every topic that is created, deleted or given partitions. What is read of
+// topics after it is at least as new.
+func (s *Store) TopicsVersion() uint64 { return s.topicsVersion.Load() }
 
 // CheckTopic reports what CreateTopic would say, and creates nothing. The order of the checks is Kafka's: name,
 // existence, collision, configs, partitions.
@@ -271,6 +278,7 @@ func (s *Store) publish(t *Topic) {
 	s.colliding.add(t.name)
 	s.byID[t.id] = t
 	s.sorted = nil
+	s.topicsVersion.Add(1)
 }
 
 // unpublish hides a topic.
@@ -282,6 +290,7 @@ func (s *Store) unpublish(t *Topic) {
 	delete(s.byID, t.id)
 	s.deleted[t.id] = struct{}{}
 	s.sorted = nil
+	s.topicsVersion.Add(1)
 }
 
 // DeleteTopic deletes a topic. When it returns the deletion is durable, no call on the topic's logs is at work any
@@ -360,7 +369,10 @@ func (s *Store) AddPartitions(id TopicID, total int32) error {
 			grown.partitions = total
 			return []metadataRecord{topicRecord(&grown)}, nil
 		},
-		publish: func() { t.grow(total) },
+		publish: func() {
+			t.grow(total)
+			s.topicsVersion.Add(1)
+		},
 	})
 }
 

@@ -467,3 +467,33 @@ func TestStats(t *testing.T) {
 		t.Errorf("stats %+v", st)
 	}
 }
+
+func TestTopicsVersionMovesWithTopicsAndPartitions(t *testing.T) {
+	s := openStore(t, vfs.NewMem(vfs.MemOptions{}))
+	last := s.TopicsVersion()
+	moved := func(what string, want bool) {
+		t.Helper()
+		if got := s.TopicsVersion(); (got != last) != want {
+			t.Errorf("%s: went from %d to %d, want a move: %v", what, last, got, want)
+		}
+		last = s.TopicsVersion()
+	}
+	orders := createTopic(t, s, "orders", 1)
+	moved("create", true)
+	if err := s.AddPartitions(orders.ID(), 2); err != nil {
+		t.Fatal(err)
+	}
+	moved("add partitions", true)
+	if err := s.SetTopicConfigs(orders.ID(), map[string]string{"retention.ms": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	moved("set a config", false)
+	if _, err := s.CreateTopic(TopicSpec{Name: "orders", Partitions: 1}); err == nil {
+		t.Fatal("created a topic twice")
+	}
+	moved("fail to create", false)
+	if err := s.DeleteTopic(orders.ID()); err != nil {
+		t.Fatal(err)
+	}
+	moved("delete", true)
+}

@@ -17,9 +17,6 @@ import (
 // leader epoch. v7 added the instance id. v8 is flexible. v9 allows member epochs
 // (KIP-848). v10 names topics by id.
 //
-// Deliberately not done yet: membership. A generation or member id of a group that
-// has no members is answered as Kafka answers for an unknown group.
-//
 // Kafka: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager.commitOffset.
 
 // maxRetentionMs is the longest retention that a time.Duration holds, 292 years. Clients ask for more to say "for ever".
@@ -36,43 +33,22 @@ func (s *Server) offsetCommit(r *request, req *kmsg.OffsetCommitRequest) (*kmsg.
 	if len(commits) == 0 {
 		return resp, nil
 	}
-	code := int16(0)
-	if req.Generation >= 0 {
-		code = s.refuseGeneration(r, req.Group)
+	retention := time.Duration(-1)
+	if req.RetentionTimeMillis >= 0 && r.version <= 4 {
+		retention = time.Duration(min(req.RetentionTimeMillis, maxRetentionMs)) * time.Millisecond
 	}
-	if code == 0 {
-		retention := time.Duration(-1)
-		if req.RetentionTimeMillis >= 0 && r.version <= 4 {
-			retention = time.Duration(min(req.RetentionTimeMillis, maxRetentionMs)) * time.Millisecond
-		}
-		errs, err := s.groups.CommitOffsets(r.ctx, req.Group, commits, retention)
-		if err == nil {
-			for i := range answers {
-				answers[i].ErrorCode = errorCode(errs[i])
-			}
-			return resp, nil
-		}
-		code = errorCode(err)
-	}
+	errs, err := s.groups.CommitOffsets(r.ctx, &groups.CommitRequest{
+		Group: req.Group, MemberID: req.MemberID, InstanceID: req.InstanceID, Generation: req.Generation,
+		Epochs: r.version >= 9, Commits: commits, Retention: retention,
+	})
 	for i := range answers {
-		answers[i].ErrorCode = code
+		if err == nil {
+			answers[i].ErrorCode = errorCode(errs[i])
+		} else {
+			answers[i].ErrorCode = errorCode(err)
+		}
 	}
 	return resp, nil
-}
-
-// refuseGeneration is the answer to a commit with a generation, which no group has given: a group that has committed
-// offsets exists and knows no such member. Kafka: OffsetMetadataManager.validateOffsetCommit, ClassicGroup.validateMember.
-func (s *Server) refuseGeneration(r *request, group string) int16 {
-	offsets, err := s.groups.FetchOffsets(group, nil)
-	switch {
-	case err != nil:
-		return errorCode(err)
-	case len(offsets) > 0:
-		return kerr.UnknownMemberID.Code
-	case r.version >= 9:
-		return kerr.GroupIDNotFound.Code
-	}
-	return kerr.IllegalGeneration.Code
 }
 
 // checkOffsetCommit lays out the response in the order of the request, answers the

@@ -14,8 +14,6 @@ import (
 // v6 is flexible. v7 added require_stable. v8 asks for several groups. v9 added
 // member id and epoch. v10 names topics by id.
 //
-// Deliberately not done yet: the member checks of v9, since no group has members.
-//
 // Differs from Kafka: a group that is asked for all its offsets more than once is answered once. A small request could
 // ask for gigabytes.
 //
@@ -75,8 +73,12 @@ func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup
 		answer.ErrorCode = kerr.GroupAuthorizationFailed.Code
 		return answer
 	}
+	ask := groups.FetchRequest{Group: req.Group, MemberEpoch: -1}
+	if r.version >= 9 && req.MemberID != nil {
+		ask.MemberID, ask.MemberEpoch = *req.MemberID, req.MemberEpoch
+	}
 	if req.Topics == nil {
-		fetched, err := s.groups.FetchOffsets(req.Group, nil)
+		fetched, err := s.groups.FetchOffsets(&ask)
 		if err != nil {
 			answer.ErrorCode = errorCode(err)
 			return answer
@@ -96,11 +98,11 @@ func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup
 			}
 			continue
 		}
-		queries := make([]groups.OffsetQuery, len(rt.Partitions))
+		ask.Queries = make([]groups.OffsetQuery, len(rt.Partitions))
 		for j, p := range rt.Partitions {
-			queries[j] = groups.OffsetQuery{Topic: name, TopicID: storage.TopicID(rt.TopicID), Partition: p}
+			ask.Queries[j] = groups.OffsetQuery{Topic: name, TopicID: storage.TopicID(rt.TopicID), Partition: p}
 		}
-		fetched, err := s.groups.FetchOffsets(req.Group, queries)
+		fetched, err := s.groups.FetchOffsets(&ask)
 		if err != nil {
 			answer.ErrorCode, answer.Topics = errorCode(err), nil
 			return answer

@@ -65,7 +65,7 @@ func (s *Server) checkCoordinator(r *request, version int16, kind int8, key stri
 			return groups.ErrNotAvailable
 		}
 		// A coordinator that is loading is named all the same; its own answers say so.
-		if _, err := s.groups.FetchOffsets(key, []groups.OffsetQuery{}); errors.Is(err, groups.ErrNotCoordinator) {
+		if err := s.groups.Available(key); errors.Is(err, groups.ErrNotCoordinator) {
 			return groups.ErrNotAvailable // the partition has no leader
 		}
 		return nil

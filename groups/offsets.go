@@ -1,0 +1,171 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// Commit is one offset to be committed.
+type Commit struct {
+	Topic       string
+	TopicID     storage.TopicID
+	Partition   int32
+	Offset      int64
+	LeaderEpoch int32
+	Metadata    string
+}
+
+// CommitOffsets stores what a consumer commits. The error of each commit is at its
+// index in the result: ErrMetadataTooLarge, what the group refuses one commit with,
+// or nil once it is durable. An error that concerns them all is err: ErrLoading,
+// ErrNotAvailable, ErrNotCoordinator, ErrCommitTooLarge, or what the group refuses
+// the member with; then nothing is stored, or after a timeout it may yet be.
+// It blocks until the commits are durable, the commit timeout, or the end of ctx.
+//
+// Kafka: OffsetMetadataManager.commitOffset.
+func (c *Coordinator) CommitOffsets(ctx context.Context, r *CommitRequest) ([]error, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
+	defer cancel()
+	return call(ctx, c, r.Group, func(now time.Time, s *shard, e *entry, reply func([]error, error)) step {
+		errs, err := checkCommit(now, e, r)
+		if err != nil {
+			reply(nil, err)
+			return step{}
+		}
+		if errs == nil {
+			errs = make([]error, len(r.Commits))
+		}
+		return c.storeCommits(now, s, r, errs, reply)
+	})
+}
+
+// checkCommit says whether a commit may be stored in a group that may not exist.
+// Kafka: OffsetMetadataManager.validateOffsetCommit.
+func checkCommit(now time.Time, e *entry, r *CommitRequest) ([]error, error) {
+	switch {
+	case e != nil && e.machine != nil:
+		return e.machine.checkCommit(now, r)
+	case r.Generation < 0:
+		return nil, nil
+	case e != nil: // a simple group has no members
+		return nil, fmt.Errorf("member %q of a group without members: %w", r.MemberID, ErrUnknownMemberID)
+	case r.Epochs:
+		return nil, fmt.Errorf("group %q: %w", r.Group, ErrGroupIDNotFound)
+	}
+	return nil, fmt.Errorf("generation %d of a group that does not exist: %w", r.Generation, ErrIllegalGeneration)
+}
+
+// storeCommits is the step that stores the commits without an error in errs.
+func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, errs []error, reply func([]error, error)) step {
+	nowMs := now.UnixMilli()
+	changes := make([]change, 0, len(r.Commits))
+	records := make([]logRecord, 0, len(r.Commits))
+	for i := range r.Commits {
+		if errs[i] != nil {
+			continue
+		}
+		k := &r.Commits[i]
+		if n := javaLength(k.Metadata); n > c.o.MaxMetadataLength {
+			errs[i] = fmt.Errorf("metadata of %d characters, want at most %d: %w", n, c.o.MaxMetadataLength, ErrMetadataTooLarge)
+			continue
+		}
+		o := &Offset{Offset: k.Offset, LeaderEpoch: k.LeaderEpoch, Metadata: k.Metadata, CommitMs: nowMs, ExpireMs: -1, TopicID: k.TopicID}
+		if r.Retention >= 0 {
+			o.ExpireMs = nowMs + r.Retention.Milliseconds()
+		}
+		ch := change{group: r.Group, key: offsetKey{k.Topic, k.Partition}, offset: o}
+		changes = append(changes, ch)
+		records = append(records, ch.record())
+	}
+	if len(changes) == 0 {
+		reply(errs, nil)
+		return step{}
+	}
+	return step{records: records, commit: true, then: func(_ time.Time, err error) step {
+		if err != nil {
+			reply(nil, err)
+			return step{}
+		}
+		for i := range changes {
+			changes[i].recordOffset = s.base + int64(i)
+			s.apply(changes[i])
+		}
+		reply(errs, nil)
+		return step{}
+	}}
+}
+
+// record is what the log says of a change.
+func (c *change) record() logRecord {
+	r := logRecord{key: appendOffsetKey(nil, c.group, c.key)}
+	if c.offset != nil {
+		r.value = appendOffsetValue(nil, c.offset)
+	}
+	return r
+}
+
+// FetchedOffset is the answer for one partition.
+type FetchedOffset struct {
+	Topic     string
+	Partition int32
+	Offset    Offset
+	Found     bool // false: nothing is committed
+	Unstable  bool // an open transaction would change it
+}
+
+// OffsetQuery asks for one partition's offset; a zero TopicID accepts any.
+type OffsetQuery struct {
+	Topic     string
+	TopicID   storage.TopicID
+	Partition int32
+}
+
+// FetchRequest asks for what a group has committed.
+type FetchRequest struct {
+	Group string
+	// MemberID and MemberEpoch name the member that asks; "" and -1 for nobody.
+	MemberID    string
+	MemberEpoch int32
+	Queries     []OffsetQuery // nil asks for all
+}
+
+// FetchOffsets returns committed offsets in the order asked; all of the group's, by
+// topic and partition, without queries. A group that is unknown has committed
+// nothing. An offset counts for the topic it was committed for: one of a topic that
+// was deleted and made anew is not found, also when it is asked for by name.
+// Errors: ErrLoading, ErrNotCoordinator, or what the group refuses the member with.
+// It does not wait for the disk.
+//
+// Kafka: OffsetMetadataManager.fetchOffsets.
+func (c *Coordinator) FetchOffsets(r *FetchRequest) ([]FetchedOffset, error) {
+	return look(c, r.Group, func(_ time.Time, s *shard, e *entry) ([]FetchedOffset, error) {
+		if e != nil && e.machine != nil {
+			if err := e.machine.checkFetch(r.MemberID, r.MemberEpoch); err != nil {
+				return nil, err
+			}
+		}
+		queries, all := r.Queries, r.Queries == nil
+		if all && e != nil {
+			for _, k := range e.keys() {
+				queries = append(queries, OffsetQuery{Topic: k.topic, Partition: k.partition})
+			}
+		}
+		out := make([]FetchedOffset, 0, len(queries))
+		for _, q := range queries {
+			if q.TopicID.IsZero() {
+				if t, ok := s.env.topics.byName(q.Topic); ok {
+					q.TopicID = t.id
+				}
+			}
+			f := FetchedOffset{Topic: q.Topic, Partition: q.Partition}
+			f.Offset, f.Unstable, f.Found = e.lookup(offsetKey{q.Topic, q.Partition}, q.TopicID)
+			if f.Found || !all {
+				out = append(out, f)
+			}
+		}
+		return out, nil
+	})
+}

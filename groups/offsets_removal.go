@@ -1,0 +1,107 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// remove is the step that removes offsets of a group, which must not be empty; then
+// gets the error, if any, after the removal took effect.
+func (s *shard) remove(e *entry, keys []offsetKey, then func(now time.Time, err error) step) step {
+	records := make([]logRecord, len(keys))
+	for i, k := range keys {
+		records[i] = logRecord{key: appendOffsetKey(nil, e.id, k)}
+	}
+	return step{records: records, then: func(now time.Time, err error) step {
+		if err == nil {
+			for i, k := range keys {
+				s.apply(change{group: e.id, key: k, recordOffset: s.base + int64(i)})
+			}
+		}
+		return then(now, err)
+	}}
+}
+
+// topicDeleted removes what was committed for a topic and waits until that is
+// durable. Where it cannot, as in a partition that is still loading, the offsets stay
+// in the log and are not found by the new topic of the name, which has another id.
+func (c *Coordinator) topicDeleted(t *storage.Topic) {
+	if t.Name() == OffsetsTopic {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.id == t.ID() {
+			c.drop()
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.o.CommitTimeout)
+	defer cancel()
+	var waits []func() error
+	for _, w := range c.all() {
+		removed, err := w.removeTopic(t)
+		if err != nil && !errors.Is(err, ErrLoading) {
+			c.notRemoved(t, w, err)
+		}
+		for _, answer := range removed {
+			waits = append(waits, func() error {
+				var err error
+				select {
+				case err = <-answer:
+				case <-w.gone:
+				case <-c.stopped:
+				case <-ctx.Done():
+					err = fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
+				}
+				if err != nil {
+					c.notRemoved(t, w, err)
+				}
+				return err
+			})
+		}
+	}
+	for _, wait := range waits {
+		if wait() != nil {
+			return // what stops one stops the others
+		}
+	}
+}
+
+func (c *Coordinator) notRemoved(t *storage.Topic, w *owner, err error) {
+	c.o.Logger.Warn("offsets of a deleted topic were not removed", "topic", t.Name(), "partition", w.log.Index(), "error", err)
+}
+
+// removeTopic starts to remove what the shard's groups have committed for a deleted
+// topic, and returns where each of them answers.
+func (w *owner) removeTopic(t *storage.Topic) ([]<-chan error, error) {
+	w.mu.Lock()
+	s, err := w.ready()
+	var groups []string
+	if err == nil {
+		groups = s.ofTopic(t.Name(), t.ID())
+	}
+	w.mu.Unlock()
+	var out []<-chan error
+	for _, group := range groups {
+		answer := make(chan error, 1)
+		err = w.enter(group, waiting{exclusive: true, run: func(_ time.Time, s *shard, e *entry) step {
+			keys := e.ofTopic(t.Name(), t.ID())
+			if len(keys) == 0 {
+				answer <- nil
+				return step{}
+			}
+			return s.remove(e, keys, func(_ time.Time, err error) step {
+				answer <- err
+				return step{}
+			})
+		}})
+		if err != nil {
+			return out, err
+		}
+		out = append(out, answer)
+	}
+	return out, err
+}
