@@ -60,6 +60,7 @@ venv() {
   name=$(IFS=+; echo "${venv_pins[*]}")
   installed "python-${name//==/-}" venv_install
   python=$installed/bin/python
+  export PYTHONDONTWRITEBYTECODE=1 # nothing is left beside the programs
 }
 
 venv_install() {

@@ -1,0 +1,145 @@
+"""aiokafka: the protocol in Python, with asyncio."""
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, __version__
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import for_code
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
+from features import Config, Record, main
+
+WAIT = 20  # seconds for any one answer
+
+
+class Client:
+    def __init__(self, address):
+        self.address = address
+
+    @asynccontextmanager
+    async def admin(self):
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.address)
+        await admin.start()
+        try:
+            yield admin
+        finally:
+            await admin.close()
+
+    async def create(self, topic, partitions, configs):
+        async with self.admin() as admin:
+            new = NewTopic(topic, partitions, 1, topic_configs=configs)
+            answer = await admin.create_topics([new])
+        for _, code, *_ in answer.topic_errors:
+            check(code)
+
+    async def partitions(self, topic):
+        # All topics: one that is asked for by name may be created.
+        async with self.admin() as admin:
+            found = [t for t in await admin.describe_topics() if t["topic"] == topic]
+        return len(found[0]["partitions"]) if found else 0
+
+    async def delete(self, topic):
+        async with self.admin() as admin:
+            answer = await admin.delete_topics([topic])
+        for _, code, *_ in answer.topic_error_codes:
+            check(code)
+
+    async def produce(self, topic, records, codec, idempotent):
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.address,
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            linger_ms=5,
+        )
+        async with producer:
+            sent = [
+                await producer.send(topic, r.value, r.key, r.partition, r.timestamp, r.headers) for r in records
+            ]
+            await asyncio.wait_for(asyncio.gather(*sent), WAIT)
+
+    def consumer(self, group=None):
+        return AIOKafkaConsumer(
+            bootstrap_servers=self.address,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+        )
+
+    async def read(self, topic, starts):
+        where = {TopicPartition(topic, p): offset for p, offset in starts.items()}
+        records = []
+        async with self.consumer() as consumer:
+            consumer.assign(list(where))
+            for partition, offset in where.items():
+                consumer.seek(partition, offset)
+            for partition, end in (await consumer.end_offsets(list(where))).items():
+                while await consumer.position(partition) < end:
+                    m = await asyncio.wait_for(consumer.getone(partition), WAIT)
+                    records.append(Record(m.partition, m.key, m.value, list(m.headers), m.timestamp, m.offset))
+        return records
+
+    async def earliest(self, topic, partition):
+        where = TopicPartition(topic, partition)
+        async with self.consumer() as consumer:
+            return (await consumer.beginning_offsets([where]))[where]
+
+    async def offset_for_time(self, topic, partition, ms):
+        where = TopicPartition(topic, partition)
+        async with self.consumer() as consumer:
+            return (await consumer.offsets_for_times({where: ms}))[where].offset
+
+    async def configs(self, topic):
+        async with self.admin() as admin:
+            resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+            answers = await admin.describe_configs([resource])
+        code, _, _, _, entries = answers[0].resources[0]
+        check(code)
+        default = 5  # Kafka's ConfigSource.DEFAULT_CONFIG
+        return {name: Config(value, source == default) for name, value, _, source, *_ in entries}
+
+    async def alter(self, topic, configs):
+        # The request is AlterConfigs, which puts back what it does not name: all that was set has to be said again.
+        before = {name: c.value for name, c in (await self.configs(topic)).items() if not c.default}
+        async with self.admin() as admin:
+            answers = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, before | configs)])
+        check(answers[0].resources[0][0])
+
+    async def delete_before(self, topic, partition, offset):
+        async with self.admin() as admin:
+            await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(offset)})
+
+    async def commit(self, group, topic, partition, offset):
+        where = TopicPartition(topic, partition)
+        async with self.consumer(group) as consumer:
+            consumer.assign([where])
+            await consumer.commit({where: offset})
+
+    async def committed(self, group, topic, partition):
+        where = TopicPartition(topic, partition)
+        async with self.consumer(group) as consumer:
+            consumer.assign([where])
+            return await consumer.committed(where)
+
+
+def check(code):
+    """Raises the error of a code in an answer."""
+    if code:
+        raise for_code(code)
+
+
+class Awaited:
+    """A client whose methods return when they are done."""
+
+    def __init__(self, client):
+        self.client, self.loop = client, asyncio.new_event_loop()
+
+    def __getattr__(self, name):
+        method = getattr(self.client, name)
+        return lambda *arguments: self.loop.run_until_complete(method(*arguments))
+
+
+main("aiokafka", __version__, lambda address: Awaited(Client(address)))

@@ -1,0 +1,111 @@
+"""kafka-python: the protocol in Python alone."""
+
+import os
+import sys
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, __version__
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
+from features import Config, Record, main
+
+WAIT = 20  # seconds for any one answer
+
+
+class Client:
+    def __init__(self, address):
+        self.address = address
+        self.admin = KafkaAdminClient(bootstrap_servers=address)
+
+    def create(self, topic, partitions, configs):
+        self.admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], wait_for_metadata=True)
+
+    def partitions(self, topic):
+        # All topics: one that is asked for by name may be created.
+        found = [t for t in self.admin.describe_topics() if t["name"] == topic]
+        return len(found[0]["partitions"]) if found else 0
+
+    def delete(self, topic):
+        self.admin.delete_topics([topic])
+
+    def produce(self, topic, records, codec, idempotent):
+        producer = KafkaProducer(
+            bootstrap_servers=self.address,
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            linger_ms=5,
+        )
+        sent = [producer.send(topic, r.value, r.key, r.headers, r.partition, r.timestamp) for r in records]
+        producer.flush(WAIT)
+        for s in sent:
+            s.get(WAIT)
+        producer.close()
+
+    def consumer(self, group=None):
+        return KafkaConsumer(
+            bootstrap_servers=self.address,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+        )
+
+    def read(self, topic, starts):
+        consumer = self.consumer()
+        where = {TopicPartition(topic, p): offset for p, offset in starts.items()}
+        consumer.assign(list(where))
+        for partition, offset in where.items():
+            consumer.seek(partition, offset)
+        ends = consumer.end_offsets(list(where))
+        records = []
+        while any(consumer.position(p) < end for p, end in ends.items()):
+            polled = consumer.poll(timeout_ms=WAIT * 1000)
+            if not polled:
+                raise RuntimeError(f"nothing for {WAIT} s after {len(records)} records")
+            for found in polled.values():
+                records += [Record(m.partition, m.key, m.value, list(m.headers), m.timestamp, m.offset) for m in found]
+        consumer.close()
+        return records
+
+    def earliest(self, topic, partition):
+        consumer = self.consumer()
+        where = TopicPartition(topic, partition)
+        found = consumer.beginning_offsets([where])[where]
+        consumer.close()
+        return found
+
+    def offset_for_time(self, topic, partition, ms):
+        consumer = self.consumer()
+        where = TopicPartition(topic, partition)
+        found = consumer.offsets_for_times({where: ms})[where]
+        consumer.close()
+        return found.offset
+
+    def configs(self, topic):
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        found = self.admin.describe_configs([resource], config_filter="all")["topic"][topic]
+        return {name: Config(c["value"], c["config_source"] == "DEFAULT_CONFIG") for name, c in found.items()}
+
+    def alter(self, topic, configs):
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs)
+        result = self.admin.alter_configs([resource])["topic"][topic]
+        if result != "OK":
+            raise RuntimeError(result)
+
+    def delete_before(self, topic, partition, offset):
+        self.admin.delete_records({TopicPartition(topic, partition): offset})
+
+    def commit(self, group, topic, partition, offset):
+        consumer = self.consumer(group)
+        where = TopicPartition(topic, partition)
+        consumer.assign([where])
+        consumer.commit({where: OffsetAndMetadata(offset, "", -1)})
+        consumer.close()
+
+    def committed(self, group, topic, partition):
+        consumer = self.consumer(group)
+        found = consumer.committed(TopicPartition(topic, partition))
+        consumer.close()
+        return found
+
+
+main("kafka-python", __version__, Client)

@@ -1,0 +1,206 @@
+"""What the Python clients do, and the report on it (see ../README.md).
+
+A client is a class whose methods each do one thing with a broker, in the way its own documentation would:
+
+    create(topic, partitions, configs)          configs: {name: value}
+    partitions(topic)                           how many the metadata names; 0 when there is no such topic
+    delete(topic)
+    produce(topic, records, codec, idempotent)  returns when all are acknowledged
+    read(topic, starts)                         starts: {partition: offset}; each from there to its end, in order
+    earliest(topic, partition)                  an offset
+    offset_for_time(topic, partition, ms)       the offset of the first record that is not older
+    configs(topic)                              {name: Config}
+    alter(topic, configs)                       changes these and no others
+    delete_before(topic, partition, offset)
+    commit(group, topic, partition, offset)     as a consumer that has assigned the partition to itself
+    committed(group, topic, partition)          an offset
+
+They raise what their client raises. The functions below are the features, named and ordered as in ../features.
+"""
+
+import os
+import sys
+import time
+import traceback
+from typing import NamedTuple, Optional
+
+FEATURES = os.path.join(os.path.dirname(__file__), "..", "features")
+
+
+class Record(NamedTuple):
+    partition: int
+    key: Optional[bytes]
+    value: Optional[bytes]
+    headers: list  # of (str, bytes)
+    timestamp: int  # milliseconds
+    offset: int = -1  # of a record that was read
+
+
+class Config(NamedTuple):
+    value: str
+    default: bool  # nobody has set it
+
+
+class Unsupported(Exception):
+    """Raised by a client's method: the client has no such call."""
+
+
+def create_topic(client, topic):
+    client.create(topic, 3, {})
+    equal("partitions", client.partitions(topic), 3)
+
+
+def produce(client, topic):
+    client.create(topic, 3, {})
+    now = milliseconds()
+    records = []
+    for p in range(3):
+        records += [
+            Record(p, b"key %d" % p, b"value", [("h1", b"x"), ("h2", b""), ("h1", b"again")], now),
+            Record(p, b"key %d" % p, None, [], now + 1),
+            Record(p, None, b"no key", [], now + 2),
+            Record(p, b"", b"", [("binary", bytes(range(256)))], now + 3),
+        ]
+    client.produce(topic, records, "none", False)
+    same_records(client.read(topic, {0: 0, 1: 0, 2: 0}), records)
+
+
+def codec(client, topic, name):
+    client.create(topic, 1, {})
+    records = plain(100, 0, value="value %04d of many that look the same, the same, the same, the same")
+    client.produce(topic, records, name, False)
+    same_records(client.read(topic, {0: 0}), records)
+
+
+def codec_none(client, topic):
+    codec(client, topic, "none")
+
+
+def codec_gzip(client, topic):
+    codec(client, topic, "gzip")
+
+
+def codec_snappy(client, topic):
+    codec(client, topic, "snappy")
+
+
+def codec_lz4(client, topic):
+    codec(client, topic, "lz4")
+
+
+def codec_zstd(client, topic):
+    codec(client, topic, "zstd")
+
+
+def consume_from_start(client, topic):
+    client.create(topic, 3, {})
+    records = [r for p in range(3) for r in plain(50, p)]
+    client.produce(topic, records, "none", False)
+    same_records(client.read(topic, {p: client.earliest(topic, p) for p in range(3)}), records)
+
+
+def resume_by_timestamp(client, topic):
+    client.create(topic, 1, {})
+    records = plain(10, 0, step=1000)
+    client.produce(topic, records, "none", False)
+    offset = client.offset_for_time(topic, 0, records[4].timestamp - 500)
+    equal("offset of the first record from that time on", offset, 4)
+    same_records(client.read(topic, {0: offset}), records[4:])
+
+
+def list_configs(client, topic):
+    client.create(topic, 1, {"retention.ms": "86400000"})
+    configs = client.configs(topic)
+    equal("retention.ms", configs["retention.ms"], Config("86400000", False))
+    equal("cleanup.policy", configs["cleanup.policy"], Config("delete", True))
+
+
+def alter_configs(client, topic):
+    client.create(topic, 1, {"retention.ms": "86400000", "max.message.bytes": "100000"})
+    client.alter(topic, {"retention.ms": "3600000"})
+    configs = client.configs(topic)
+    equal("retention.ms", configs["retention.ms"], Config("3600000", False))
+    equal("max.message.bytes", configs["max.message.bytes"], Config("100000", False))
+
+
+def delete_records(client, topic):
+    client.create(topic, 1, {})
+    records = plain(10, 0)
+    client.produce(topic, records, "none", False)
+    client.delete_before(topic, 0, 4)
+    equal("earliest offset", client.earliest(topic, 0), 4)
+    same_records(client.read(topic, {0: 4}), records[4:])
+
+
+def idempotent(client, topic):
+    client.create(topic, 1, {})
+    records = plain(1000, 0)
+    client.produce(topic, records, "none", True)
+    same_records(client.read(topic, {0: 0}), records)
+
+
+def delete_topic(client, topic):
+    client.create(topic, 3, {})
+    equal("partitions", client.partitions(topic), 3)
+    client.delete(topic)
+    deadline = time.monotonic() + 20
+    while (left := client.partitions(topic)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    equal("partitions after 20 s", left, 0)
+
+
+def commit_resume(client, topic):
+    group = topic + "-group"
+    client.create(topic, 1, {})
+    records = plain(10, 0)
+    client.produce(topic, records, "none", False)
+    first = client.read(topic, {0: 0})[:5]
+    client.commit(group, topic, 0, first[-1].offset + 1)
+    offset = client.committed(group, topic, 0)
+    equal("committed offset", offset, 5)
+    same_records(client.read(topic, {0: offset}), records[5:])
+
+
+def plain(count, partition, value="value %d", step=1):
+    """Records without headers, `step` milliseconds apart."""
+    now = milliseconds() - count * step
+    return [Record(partition, b"key %d" % i, (value % i).encode(), [], now + i * step) for i in range(count)]
+
+
+def milliseconds():
+    return int(time.time() * 1000)
+
+
+def equal(what, got, want):
+    if got != want:
+        raise AssertionError(f"{what}: got {got}, want {want}")
+
+
+def same_records(got, want):
+    """Records are compared by all but their offsets; those of a partition must be in order."""
+    got = sorted(got, key=lambda r: r.partition)
+    for g, w in zip(got, want):
+        equal("record", g._replace(offset=-1), w)
+    equal("number of records", len(got), len(want))
+
+
+def main(name, version, make):
+    """Prints the report on the client that make(address, prefix) returns."""
+    address, prefix = sys.argv[1:]
+    print("version", name, version, flush=True)
+    client = make(address)
+    with open(FEATURES, encoding="utf-8") as f:
+        names = [line.split()[0] for line in f]
+    for feature in names:
+        function = globals().get(feature.replace("-", "_"))
+        if function is None:
+            continue  # the one who reads the report misses it
+        try:
+            function(client, prefix + "-" + feature)
+            print(feature, "pass", flush=True)
+        except Unsupported as e:
+            print(feature, "unsupported", e, flush=True)
+        except Exception as e:
+            traceback.print_exc()
+            reason = " ".join(str(e).split())
+            print(feature, "fail", f"{type(e).__name__}: {reason}"[:300], flush=True)
