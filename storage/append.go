@@ -191,6 +191,7 @@ func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs 
 	}
 	s := l.active
 	s.noteBatch(last, b.MaxTimestamp(), s.size, size, c.IndexIntervalBytes)
+	s.modifiedMs = nowMs
 	l.noteEpoch(b.LeaderEpoch(), base)
 	if isMarker {
 		if done, ok := l.producers.endTxn(b, marker, markerTime); ok && done.Aborted {

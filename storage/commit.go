@@ -497,6 +497,8 @@ func (l *Log) close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
+	l.stopped.Store(true)
+	l.awaitRewrite()
 	if Status(l.status.Load()) == StatusRecovering {
 		l.recover()
 	}

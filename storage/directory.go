@@ -22,6 +22,8 @@ type directoryPlan struct {
 	// snapshots are the offsets of producer snapshots, ascending.
 	snapshots []int64
 	epochs    bool // there is a leader epoch checkpoint
+	// notes are the names of notes of replacements. They go last.
+	notes []string
 	// orphans are the base offsets of index files without a .log file, which are among the leftovers.
 	orphans []int64
 }
@@ -59,19 +61,26 @@ func parseSegmentFile(name string) (base int64, suffix, state string, ok bool) {
 	return 0, "", "", false
 }
 
-// planDirectory reads the names in a partition directory. replaced tells which segments one with swapSuffix stands in
-// for: all with a base offset in [its base, the offset that replaced returns). Kafka: LogLoader.load.
+// planDirectory reads the names in a partition directory. A segment with swapSuffix stands in for all with a base
+// offset from its own on, up to the offset that its note names or that replaced returns, whichever is higher.
+// Kafka: LogLoader.load.
 func planDirectory(names []string, replaced func(base int64) (next int64, err error)) (*directoryPlan, error) {
 	type found struct{ log, index, times, txns bool }
 	plan := &directoryPlan{}
 	plain, swap := map[int64]*found{}, map[int64]*found{}
 	minCleaned := int64(-1)
+	noted := map[int64]int64{} // by the base of a replacement, the offset after what it replaces
 	for _, name := range names {
 		if name == leaderEpochFile {
 			plan.epochs = true
 		}
 		if strings.HasSuffix(name, tempSuffix) {
 			plan.remove = append(plan.remove, name)
+			continue
+		}
+		if base, next, ok := parseNote(name); ok {
+			noted[base] = max(noted[base], next)
+			plan.notes = append(plan.notes, name)
 			continue
 		}
 		base, suffix, state, ok := parseSegmentFile(name)
@@ -133,6 +142,7 @@ func planDirectory(names []string, replaced func(base int64) (next int64, err er
 		if err != nil {
 			return nil, err
 		}
+		next = max(next, noted[base])
 		for b, g := range plain {
 			if b >= base && (b < next || b == base) {
 				drop(b, g, "")

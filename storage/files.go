@@ -224,6 +224,17 @@ func (f *file) moved(name string) {
 	f.name = name
 }
 
+// rename gives the file another name, which it is opened by from now on. The name is not durable.
+func (f *file) rename(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.files.fs.Rename(f.name, name); err != nil {
+		return err
+	}
+	f.name = name
+	return nil
+}
+
 // forbid makes sure that the file is not opened again: another file may get its name.
 func (f *file) forbid() {
 	f.mu.Lock()

@@ -66,6 +66,8 @@ type logOrigin struct {
 	recoveryPoint int64
 	// logStart is the checkpointed log start offset; 0 when there is none.
 	logStart int64
+	// cleanedTo is the checkpointed offset up to which the log was cleaned; 0 when there is none.
+	cleanedTo int64
 	// offline, when not nil, keeps the log out of service from the beginning, with this as the cause.
 	offline error
 }
@@ -182,7 +184,11 @@ type SegmentInfo struct {
 	BaseOffset   int64
 	NextOffset   int64 // the base of the next segment, or the log's end
 	Size         int64 // bytes of the .log file
-	MaxTimestamp int64 // the largest timestamp in it, or the file's time when it has none; milliseconds
+	MaxTimestamp int64 // the largest timestamp in it, or the time of its last append when it has none; milliseconds
+	// IndexBytes and TimeIndexBytes are the sizes of its indexes.
+	IndexBytes, TimeIndexBytes int64
+	// Closed: it is not appended to any more, and it and its indexes are on disk, so that it may be rewritten.
+	Closed bool
 }
 
 // Log is one partition: an append-only sequence of batches in segments. Its methods may be called from any
@@ -208,6 +214,14 @@ type Log struct {
 	hints   hints
 	watches watches
 
+	// rewriting is held while segments are being rewritten, over I/O. stopped says that the store is stopping, so that a
+	// rewrite is to end.
+	rewriting sync.Mutex
+	stopped   atomic.Bool
+
+	// cleanedTo is what SetCleanedTo was given; see there.
+	cleanedTo atomic.Int64
+
 	// loading is closed when recovery has ended. It is made by the one that recovers.
 	loadMu  sync.Mutex
 	loading chan struct{} // guarded by loadMu
@@ -232,6 +246,8 @@ type Log struct {
 	retried  bool         // a recovery failed, perhaps after it had cut the log
 	takeover *recovery    // of an adopted log before its first append
 	doomed   []doomedFile // waiting for file.delete.delay.ms
+	// unswapped: the files of a replacement do not have their plain names yet, and get them at the next start.
+	unswapped bool
 }
 
 // newLog returns the log of a partition. It does no I/O: the log looks at its directory at its first use, or when
@@ -239,6 +255,7 @@ type Log struct {
 func newLog(c *logContext, topic string, index int32, id TopicID, dir string, config *atomic.Pointer[TopicConfig], o logOrigin) *Log {
 	l := &Log{ctx: c, topic: topic, index: index, id: id, dir: dir, config: config, origin: o}
 	l.epoch.Store(-1)
+	l.cleanedTo.Store(o.cleanedTo)
 	l.snapshotAt = -1
 	if o.offline != nil {
 		l.offline.Store(&OfflineError{Topic: topic, Partition: index, Cause: o.offline})
@@ -384,6 +401,7 @@ func (l *Log) setOffline(cause error) error {
 // it returns no append or sync is at work in the directory and none will be; the log's files are closed.
 func (l *Log) markDeleted() {
 	l.deleted.Store(true)
+	l.awaitRewrite()
 	l.loadMu.Lock()
 	if l.loading == nil {
 		l.loading = make(chan struct{})

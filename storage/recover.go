@@ -187,7 +187,17 @@ func (r *recovery) tidy() error {
 		}
 		p.suffix, r.names = "", true
 	}
-	return r.syncNames()
+	if err := r.syncNames(); err != nil {
+		return err
+	}
+	// A replacement that has its plain names for good needs its note no more.
+	for len(r.plan.notes) > 0 {
+		if err := l.ctx.fs.Remove(l.path(r.plan.notes[0])); err != nil && !notExist(err) {
+			return err
+		}
+		r.plan.notes = r.plan.notes[1:]
+	}
+	return nil
 }
 
 // syncNames makes changed names durable.

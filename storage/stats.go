@@ -20,22 +20,43 @@ func (l *Log) Segments() ([]SegmentInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	point := l.commit.recoveryPoint
+	modified := int64(0)
+	if l.active != nil {
+		modified = l.active.modifiedMs
+	}
+	l.mu.Unlock()
 	infos := make([]SegmentInfo, 0, len(v.segments))
 	for i, s := range v.segments {
 		if i > v.last {
 			break
 		}
-		info := SegmentInfo{BaseOffset: s.base, NextOffset: v.end.next, Size: v.size(i), MaxTimestamp: v.maxTime(i).Timestamp}
+		info := SegmentInfo{
+			BaseOffset: s.base, NextOffset: v.end.next, Size: v.size(i), MaxTimestamp: v.maxTime(i).Timestamp,
+			IndexBytes: v.offsetIndex(i).size(), TimeIndexBytes: v.timeIndex(i).size(),
+		}
 		if i < v.last {
 			info.NextOffset = v.segments[i+1].base
+			info.Closed = info.NextOffset <= point
 		}
 		if info.MaxTimestamp < 0 {
-			info.MaxTimestamp = s.modifiedMs
+			info.MaxTimestamp = modified
+			if i < v.last {
+				info.MaxTimestamp = s.modifiedMs
+			}
 		}
 		infos = append(infos, info)
 	}
 	return infos, nil
 }
+
+// CleanedTo is the offset that SetCleanedTo was last given, also before a restart; 0 when there was none.
+func (l *Log) CleanedTo() int64 { return l.cleanedTo.Load() }
+
+// SetCleanedTo remembers up to where the log was cleaned. It reaches the disk with the next checkpoint; after a crash an
+// earlier offset may be found, which costs time only. Kafka: cleaner-offset-checkpoint.
+func (l *Log) SetCleanedTo(offset int64) { l.cleanedTo.Store(offset) }
 
 // Producers returns what the log knows of its idempotent and transactional producers, by id.
 func (l *Log) Producers() ([]ProducerInfo, error) {

@@ -15,8 +15,8 @@ type partitionKey struct {
 	partition int32
 }
 
-// checkpoints are the offset checkpoint files of a store: for each partition the recovery point, the log start offset
-// and the high watermark. A log that was not used since the start keeps the lines it had.
+// checkpoints are the offset checkpoint files of a store: for each partition the recovery point, the log start offset,
+// the high watermark, and up to where it was cleaned. A log that was not used since the start keeps the lines it had.
 //
 // A line of a topic that is gone must never meet a new topic of the same name: its log start would cut the new log.
 // So the lines of partitions that do not exist are dropped at Open and when a topic is deleted, and the files are
@@ -27,7 +27,7 @@ type checkpoints struct {
 
 	writing sync.Mutex // held over the writing of a file
 	mu      sync.Mutex // never held over I/O
-	files   [3]checkpointFile
+	files   [4]checkpointFile
 }
 
 // checkpointFile is one of the files; guarded by checkpoints.mu.
@@ -43,12 +43,13 @@ const (
 	recoveryPoints = iota
 	logStarts
 	highWatermarks
+	cleanedOffsets
 )
 
 // open reads the files. A damaged file is as good as what could be read of it, and is reported to warn.
 func (c *checkpoints) open(fsys vfs.FS, dir string, warn func(error)) error {
 	c.fs, c.dir = fsys, dir
-	for i, name := range [...]string{recoveryPointCheckpoint, logStartCheckpoint, replicationCheckpoint} {
+	for i, name := range [...]string{recoveryPointCheckpoint, logStartCheckpoint, replicationCheckpoint, cleanerCheckpoint} {
 		lines, err := readOffsetCheckpoint(fsys, filepath.Join(dir, name))
 		if err != nil {
 			if !isCorrupt(err) {
@@ -82,7 +83,8 @@ func (c *checkpoints) keep(exists func(partitionKey) bool) {
 }
 
 // drop drops the lines of a topic's partitions and makes sure that the files are without them, and without all others
-// that were dropped before. High watermarks, which nothing is decided by, can wait.
+// that were dropped before. High watermarks, which nothing is decided by, can wait. What was cleaned cannot: it would
+// keep the new log from being cleaned.
 func (c *checkpoints) drop(topic string, partitions int32) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -115,7 +117,9 @@ func (c *checkpoints) origin(topic string, partition int32) logOrigin {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := partitionKey{topic, partition}
-	return logOrigin{recoveryPoint: c.files[recoveryPoints].offsets[k], logStart: c.files[logStarts].offsets[k]}
+	return logOrigin{
+		recoveryPoint: c.files[recoveryPoints].offsets[k], logStart: c.files[logStarts].offsets[k], cleanedTo: c.files[cleanedOffsets].offsets[k],
+	}
 }
 
 // saveLogStart makes the log start offset of a partition durable. live is asked under the lock, so that a log whose
@@ -137,7 +141,7 @@ func (c *checkpoints) saveLogStart(topic string, partition int32, offset int64, 
 }
 
 // save takes over the offsets of a log; they reach the disk with the next write. live as in saveLogStart.
-func (c *checkpoints) save(topic string, partition int32, recoveryPoint, logStart, highWatermark int64, live func() bool) {
+func (c *checkpoints) save(topic string, partition int32, recoveryPoint, logStart, highWatermark, cleanedTo int64, live func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !live() {
@@ -147,6 +151,9 @@ func (c *checkpoints) save(topic string, partition int32, recoveryPoint, logStar
 	c.files[recoveryPoints].set(k, recoveryPoint)
 	c.files[highWatermarks].set(k, highWatermark)
 	c.files[logStarts].raise(k, logStart)
+	if cleanedTo > 0 {
+		c.files[cleanedOffsets].set(k, cleanedTo)
+	}
 }
 
 // raise sets an offset that never goes back: who comes last need not have looked last.

@@ -62,7 +62,7 @@ func TestLogStartDoesNotGoBack(t *testing.T) {
 	if _, err := l.DeleteBefore(2); err != nil || !ok {
 		t.Fatal(err)
 	}
-	s.checkpoints.save("orders", 0, recoveryPoint, logStart, 3, func() bool { return true })
+	s.checkpoints.save("orders", 0, recoveryPoint, logStart, 3, 0, func() bool { return true })
 	if err := s.checkpoints.flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func (s *Store) saveCheckpoints() error {
 		if err != nil {
 			return
 		}
-		s.checkpoints.save(l.topic, l.index, recoveryPoint, logStart, o.HighWatermark, func() bool { return s.live(l) })
+		s.checkpoints.save(l.topic, l.index, recoveryPoint, logStart, o.HighWatermark, l.CleanedTo(), func() bool { return s.live(l) })
 	}
 	s.eachOpened(save)
 	save(s.metadata.log)

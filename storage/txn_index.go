@@ -86,6 +86,16 @@ func (x *txnIndex) collect(dst []AbortedTxn, from, to int64) (out []AbortedTxn, 
 	return dst, true
 }
 
+// markers returns the transactions whose marker is at an offset from first to last.
+func (x *txnIndex) markers(first, last int64) []AbortedTxn {
+	i, _ := slices.BinarySearchFunc(x.entries, first, byMarker)
+	n := i
+	for n < len(x.entries) && x.entries[n].LastOffset <= last {
+		n++
+	}
+	return x.entries[i:n]
+}
+
 // sortAborted orders transactions by their first offset.
 func sortAborted(a []AbortedTxn) {
 	slices.SortFunc(a, func(a, b AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })

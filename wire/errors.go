@@ -85,6 +85,7 @@ var codes = []struct {
 // process or stay inside a package.
 var neverSent = []error{
 	vfs.ErrLocked,
+	storage.ErrNotRewritable,
 }
 
 // errorCode returns Kafka's code for err: 0 for nil, -1 (UNKNOWN_SERVER_ERROR) for an error that is not in the table.

@@ -1,0 +1,218 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A replacement takes the place of its sources in four steps, each durable before the next:
+//
+//	1  its files, with cleanedSuffix, and the note of what they replace
+//	2  the files have swapSuffix: from here on a start takes the replacement, before the sources
+//	3  the sources have deletedSuffix
+//	4  the files have their plain names; the note goes
+//
+// The note is an empty file whose name has the base offset of the replacement and the offset after its last source.
+// The last batches of the sources may not be in the replacement, so that its own end does not tell which files it stands
+// in for. Kafka has no such file: LogLoader goes by the end of the replacement.
+const noteSuffix = ".replaces"
+
+// noteName is the name of the note of a replacement.
+func noteName(base, next int64) string { return fmt.Sprintf("%020d.%020d%s", base, next, noteSuffix) }
+
+// parseNote takes the name of a note apart.
+func parseNote(name string) (base, next int64, ok bool) {
+	digits, found := strings.CutSuffix(name, noteSuffix)
+	from, to, dot := strings.Cut(digits, ".")
+	if !found || !dot || len(from) != 20 || len(to) != 20 {
+		return 0, 0, false
+	}
+	base, err := strconv.ParseInt(from, 10, 64)
+	if err != nil || base < 0 || from[0] == '+' {
+		return 0, 0, false
+	}
+	next, err = strconv.ParseInt(to, 10, 64)
+	return base, next, err == nil && next > base && to[0] != '+'
+}
+
+// replace makes the new segment durable and puts it in the place of its sources.
+func (w *rewrite) replace() error {
+	l := w.l
+	if err := w.complete(); err != nil {
+		return err
+	}
+	note, err := l.ctx.fs.Create(w.note())
+	if err == nil {
+		err = note.Close()
+	}
+	if err == nil {
+		err = l.ctx.files.syncDir(l.dir)
+	}
+	if err == nil {
+		err = w.rename(swapSuffix)
+	}
+	if err == nil {
+		err = l.ctx.files.syncDir(l.dir)
+	}
+	if err != nil {
+		return err
+	}
+	err = w.swap()
+	if err == nil {
+		err = w.settle()
+	}
+	if err != nil && w.swapped {
+		l.mu.Lock()
+		l.unswapped = true
+		l.mu.Unlock()
+	}
+	return err
+}
+
+func (w *rewrite) note() string {
+	return filepath.Join(w.l.dir, noteName(w.segment.base, w.next))
+}
+
+// rename gives the files of the new segment another ending, the .log file last.
+func (w *rewrite) rename(to string) error {
+	set := w.segment.fileSet()
+	slices.Reverse(set[:])
+	for _, f := range set {
+		err := f.rename(segmentFile(w.l.dir, w.segment.base, f.suffix) + to)
+		if err != nil && !(notExist(err) && f.suffix == txnIndexSuffix) {
+			return err
+		}
+	}
+	return nil
+}
+
+// swap puts the new segment in the place of its sources for all who read from now on, and marks the files of the sources
+// as deleted. The sources may have left the log meanwhile, when its start moved. Where a file keeps its name the new
+// segment counts all the same, and gets its own at the next start.
+func (w *rewrite) swap() error {
+	l := w.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.mayRewrite(); err != nil {
+		return err
+	}
+	i := slices.Index(l.segments, w.sources[0])
+	if n := len(w.sources); i < 0 || i+n >= len(l.segments) || !slices.Equal(l.segments[i:i+n], w.sources) {
+		return fmt.Errorf("%w: the log now starts at offset %d", ErrNotRewritable, l.logStart)
+	}
+	m := l.view.Load().end
+	if slices.Contains(w.sources, m.segment) {
+		// The high watermark stands at the end of the last source, which is the beginning of the segment after it.
+		s := l.segments[i+len(w.sources)]
+		m = mark{segment: s, next: m.next, maxTime: TimeEntry{Timestamp: noTimestamp, Offset: s.base}}
+	}
+	l.segments = slices.Replace(slices.Clone(l.segments), i, i+len(w.sources), w.segment)
+	w.swapped = true
+	l.publish(m)
+	var faults []error
+	for _, s := range w.sources {
+		names, err := l.markReplaced(s, s.base == w.segment.base)
+		faults = append(faults, err)
+		s.drop = func(s *segment) {
+			s.retire()
+			l.doom(names)
+		}
+		s.release() // the log's own reference; ours keeps it until letGo
+	}
+	return errors.Join(faults...)
+}
+
+// markReplaced gives the files of a source their last names and returns those. Its snapshot stays when the replacement
+// begins where it did. mu is held.
+func (l *Log) markReplaced(s *segment, first bool) (names []string, err error) {
+	var faults []error
+	note := func(name string, err error) {
+		if err == nil {
+			names = append(names, name)
+		} else if !notExist(err) {
+			faults = append(faults, err)
+		}
+	}
+	for _, f := range s.fileSet() {
+		name := segmentFile(l.dir, s.base, f.suffix) + deletedSuffix
+		note(name, f.rename(name))
+	}
+	if !first {
+		name := l.path(producerSnapshotName(s.base))
+		note(name+deletedSuffix, l.ctx.fs.Rename(name, name+deletedSuffix))
+	}
+	return names, errors.Join(faults...)
+}
+
+// doom has deleted files removed when their time has come.
+func (l *Log) doom(names []string) {
+	due := l.ctx.now().Add(l.config.Load().fileDeleteDelay())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deleted.Load() {
+		return // the whole directory goes
+	}
+	for _, name := range names {
+		l.doomed = append(l.doomed, doomedFile{name: name, due: due})
+	}
+}
+
+// settle gives the new segment its plain names, once those of the sources are gone for good.
+func (w *rewrite) settle() error {
+	l := w.l
+	if err := l.ctx.files.syncDir(l.dir); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	err := w.rename("")
+	gone := !slices.Contains(l.segments, w.segment)
+	l.mu.Unlock()
+	if err == nil {
+		err = l.ctx.files.syncDir(l.dir)
+	}
+	if err != nil {
+		return err
+	}
+	if gone {
+		// The log start moved past it before its files had the names under which it was to be discarded.
+		l.discard(w.segment)
+	}
+	// The replacement looks like any other segment for good; the note means nothing any more.
+	if err := l.ctx.fs.Remove(w.note()); err != nil && !notExist(err) {
+		l.logger().Warn("note of a replacement could not be removed", "file", filepath.Base(w.note()), "err", err)
+	}
+	return nil
+}
+
+// abandon removes what there is of a new segment that did not come to count: its .log file first and for good, since
+// without that the others count for nothing.
+func (w *rewrite) abandon() {
+	if w.segment == nil || w.swapped {
+		return
+	}
+	l := w.l
+	w.close()
+	w.segment.retire()
+	remove := func(name string) bool {
+		err := l.ctx.fs.Remove(name)
+		if err != nil && !notExist(err) {
+			l.logger().Warn("file of an abandoned rewrite could not be removed", "file", filepath.Base(name), "err", err)
+			return false
+		}
+		return true
+	}
+	for i, f := range w.segment.fileSet() {
+		name := segmentFile(l.dir, w.segment.base, f.suffix)
+		if !remove(name+swapSuffix) || !remove(name+cleanedSuffix) {
+			return
+		}
+		if i == 0 && l.ctx.files.syncDir(l.dir) != nil {
+			return
+		}
+	}
+	remove(w.note())
+}
