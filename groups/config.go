@@ -1,6 +1,9 @@
 package groups
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // MigrationPolicy says which groups change their protocol online. Kafka: ConsumerGroupMigrationPolicy.
 type MigrationPolicy string
@@ -43,6 +46,39 @@ type Config struct {
 
 	// Group returns the effective configs of one group; nil means the defaults for all.
 	Group func(id string) GroupConfig
+}
+
+// setDefaults fills in what is not set, so that machines need not ask.
+func (c *Config) setDefaults() {
+	fill(&c.MinSessionTimeout, 6*time.Second)
+	fill(&c.MaxSessionTimeout, 30*time.Minute)
+	if c.InitialRebalanceDelay < 0 {
+		c.InitialRebalanceDelay = 3 * time.Second
+	}
+	fill(&c.MaxSize, math.MaxInt32)
+	fill(&c.OffsetsRetention, 7*24*time.Hour)
+	fill(&c.OffsetsCheckInterval, 10*time.Minute)
+	fill(&c.ConsumerMaxSize, math.MaxInt32)
+	if c.ConsumerAssignors == nil {
+		c.ConsumerAssignors = []string{"uniform", "range"}
+	}
+	fill(&c.Migration, MigrateBidirectional)
+	fill(&c.RegexRefresh, 10*time.Minute)
+	fill(&c.ShareMaxSize, 200)
+	if c.ShareAssignors == nil {
+		c.ShareAssignors = []string{"simple"}
+	}
+	if c.Group == nil {
+		c.Group = func(string) GroupConfig { return DefaultGroupConfig() }
+	}
+}
+
+// fill sets what is not set.
+func fill[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
 }
 
 // GroupConfig is what one group may have of its own (config resource GROUP).

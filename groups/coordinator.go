@@ -51,6 +51,7 @@ func (o *Options) setDefaults() {
 	if o.CommitTimeout == 0 {
 		o.CommitTimeout = 5 * time.Second
 	}
+	o.Config.setDefaults()
 }
 
 // Coordinator owns the shards. Its methods may be called from any goroutine.
@@ -68,6 +69,7 @@ type Coordinator struct {
 	owners []*owner        // guarded by mu; one a partition of __consumer_offsets; nil until it exists
 	id     storage.TopicID // guarded by mu; of the topic that owners belong to
 	ended  bool            // guarded by mu; Run has ended
+	sweep  time.Time       // guarded by mu; when offsets are looked at for their expiry
 }
 
 // New returns a Coordinator. It starts nothing: Run does.
@@ -78,6 +80,8 @@ func New(o Options) *Coordinator {
 	o.setDefaults()
 	c := &Coordinator{o: o, alarm: alarm{poke: make(chan struct{}, 1)}, stopped: make(chan struct{})}
 	c.env = newEnv(&c.o.Config, o.Store)
+	c.sweep = o.Now().Add(c.o.Config.OffsetsCheckInterval)
+	c.alarm.set(c.sweep)
 	if t, ok := o.Store.Topic(OffsetsTopic); ok {
 		c.id, c.owners = t.ID(), c.newOwners(t, 0, notLoaded)
 	}

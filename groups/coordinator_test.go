@@ -54,7 +54,7 @@ func commit(t *testing.T, c *Coordinator, group string, to *storage.Topic, parti
 // wantOffset fails unless the group has committed offset; -1 is none.
 func wantOffset(t *testing.T, c *Coordinator, group, topic string, partition int32, offset int64) {
 	t.Helper()
-	got, err := c.FetchOffsets(&FetchRequest{Group: group, MemberEpoch: -1, Queries: []OffsetQuery{{Topic: topic, Partition: partition}}})
+	got, err := c.FetchOffsets(t.Context(), &FetchRequest{Group: group, MemberEpoch: -1, Queries: []OffsetQuery{{Topic: topic, Partition: partition}}})
 	if err != nil {
 		t.Fatalf("fetch %s %s-%d: %v", group, topic, partition, err)
 	}
@@ -82,7 +82,7 @@ func TestCommittedOffsetsSurviveARestart(t *testing.T) {
 			wantOffset(t, c, "kitchen", "orders", 1, 5)
 			wantOffset(t, c, "courier", "orders", 0, 4)
 			wantOffset(t, c, "ghost", "orders", 0, -1)
-			all, err := c.FetchOffsets(&FetchRequest{Group: "kitchen", MemberEpoch: -1})
+			all, err := c.FetchOffsets(t.Context(), &FetchRequest{Group: "kitchen", MemberEpoch: -1})
 			if err != nil || len(all) != 2 || all[0].Offset.Offset != 7 || all[1].Offset.Offset != 5 {
 				t.Errorf("all of kitchen: got %+v, error %v; want 7 and 5", all, err)
 			}
@@ -102,7 +102,7 @@ func TestCallsAreRefusedUntilTheLoad(t *testing.T) {
 		}
 		defer again.Close()
 		c = New(Options{Store: again, Now: now})
-		if _, err := c.FetchOffsets(&FetchRequest{Group: "g", MemberEpoch: -1}); !errors.Is(err, ErrLoading) {
+		if _, err := c.FetchOffsets(t.Context(), &FetchRequest{Group: "g", MemberEpoch: -1}); !errors.Is(err, ErrLoading) {
 			t.Errorf("fetch before the load: got %v, want ErrLoading", err)
 		}
 		if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders"}}, Retention: -1}); !errors.Is(err, ErrLoading) {
@@ -131,7 +131,7 @@ func TestPartitionThatCannotBeReadHasNoCoordinator(t *testing.T) {
 		}
 		return nil
 	}))
-	if _, err := c.FetchOffsets(&FetchRequest{Group: "g", MemberEpoch: -1}); !errors.Is(err, ErrNotCoordinator) {
+	if _, err := c.FetchOffsets(t.Context(), &FetchRequest{Group: "g", MemberEpoch: -1}); !errors.Is(err, ErrNotCoordinator) {
 		t.Errorf("fetch: got %v, want ErrNotCoordinator", err)
 	}
 	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders"}}, Retention: -1}); !errors.Is(err, ErrNotCoordinator) {
@@ -239,7 +239,7 @@ func TestExplicitRetentionIsKeptInTheRecord(t *testing.T) {
 	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 2}}, Retention: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.FetchOffsets(&FetchRequest{Group: "g", MemberEpoch: -1})
+	got, err := c.FetchOffsets(t.Context(), &FetchRequest{Group: "g", MemberEpoch: -1})
 	if err != nil || got[0].Offset.ExpireMs != start.Add(time.Minute).UnixMilli() || got[0].Offset.CommitMs != start.UnixMilli() {
 		t.Errorf("got %+v, error %v; want expiry a minute after %d", got, err, start.UnixMilli())
 	}

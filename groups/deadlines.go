@@ -74,13 +74,7 @@ func (w *owner) schedule(e *entry) {
 func (w *owner) tick(now time.Time) {
 	for len(w.wakes) > 0 && !w.wakes[0].wake.After(now) {
 		e := heap.Pop(&w.wakes).(*entry)
-		due := waiting{run: func(now time.Time, _ *shard, _ *entry) step { return e.tick(now) }}
-		if len(e.queue) > 0 || !e.may(due) {
-			e.queue = append(e.queue, due)
-			continue
-		}
-		w.advance(now, e.id, e.tick(now))
-		w.after(now, e.id)
+		w.run(now, e, waiting{run: func(now time.Time, _ *shard, _ *entry) step { return e.tick(now) }})
 	}
 	w.settle()
 	if len(w.wakes) > 0 {
@@ -171,9 +165,13 @@ func (c *Coordinator) keepTime(ctx context.Context) {
 // who move the clock see what comes of it. It does not wait for the disk.
 func (c *Coordinator) Tick() {
 	now := c.o.Now()
+	sweep := c.sweepDue(now)
 	for _, w := range c.all() {
 		w.mu.Lock()
 		if _, err := w.ready(); err == nil {
+			if sweep {
+				w.expire(now)
+			}
 			w.tick(now)
 		}
 		w.mu.Unlock()

@@ -40,9 +40,9 @@ func (w *owner) load() {
 	w.shard, w.state, w.loadErr = s, loaded, nil
 	now := w.o.Now()
 	for _, id := range slices.Sorted(maps.Keys(s.entries)) {
-		if m := s.entries[id].machine; m != nil {
-			w.advance(now, id, m.loaded(now))
-			w.after(now, id)
+		if e := s.entries[id]; e.machine != nil {
+			w.advance(now, e, e.machine.loaded(now))
+			w.after(now, e)
 		}
 	}
 	w.settle()
@@ -119,7 +119,7 @@ func (s *shard) replayRecord(b record.Batch, r record.Record) error {
 			return err
 		}
 		c := change{group: group, key: key, offset: offset, recordOffset: r.Offset}
-		if b.Transactional() {
+		if b.Transactional() && offset != nil {
 			s.stage(b.ProducerID(), c)
 		} else {
 			s.apply(c)

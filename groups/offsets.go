@@ -2,6 +2,7 @@ package groups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -129,7 +130,9 @@ type FetchRequest struct {
 	// MemberID and MemberEpoch name the member that asks; "" and -1 for nobody.
 	MemberID    string
 	MemberEpoch int32
-	Queries     []OffsetQuery // nil asks for all
+	// Stable waits for commits that are on their way to the disk.
+	Stable  bool
+	Queries []OffsetQuery // nil asks for all
 }
 
 // FetchOffsets returns committed offsets in the order asked; all of the group's, by
@@ -137,35 +140,56 @@ type FetchRequest struct {
 // nothing. An offset counts for the topic it was committed for: one of a topic that
 // was deleted and made anew is not found, also when it is asked for by name.
 // Errors: ErrLoading, ErrNotCoordinator, or what the group refuses the member with.
-// It does not wait for the disk.
+// It waits for the disk only when Stable is set, until the commit timeout or the end
+// of ctx.
 //
-// Kafka: OffsetMetadataManager.fetchOffsets.
-func (c *Coordinator) FetchOffsets(r *FetchRequest) ([]FetchedOffset, error) {
-	return look(c, r.Group, func(_ time.Time, s *shard, e *entry) ([]FetchedOffset, error) {
-		if e != nil && e.machine != nil {
-			if err := e.machine.checkFetch(r.MemberID, r.MemberEpoch); err != nil {
-				return nil, err
-			}
-		}
-		queries, all := r.Queries, r.Queries == nil
-		if all && e != nil {
-			for _, k := range e.keys() {
-				queries = append(queries, OffsetQuery{Topic: k.topic, Partition: k.partition})
-			}
-		}
-		out := make([]FetchedOffset, 0, len(queries))
-		for _, q := range queries {
-			if q.TopicID.IsZero() {
-				if t, ok := s.env.topics.byName(q.Topic); ok {
-					q.TopicID = t.id
-				}
-			}
-			f := FetchedOffset{Topic: q.Topic, Partition: q.Partition}
-			f.Offset, f.Unstable, f.Found = e.lookup(offsetKey{q.Topic, q.Partition}, q.TopicID)
-			if f.Found || !all {
-				out = append(out, f)
-			}
-		}
-		return out, nil
+// Kafka: OffsetMetadataManager.fetchOffsets, GroupCoordinatorService.fetchOffsets.
+func (c *Coordinator) FetchOffsets(ctx context.Context, r *FetchRequest) ([]FetchedOffset, error) {
+	if !r.Stable || c.ownerOf(r.Group) == nil {
+		return look(c, r.Group, func(_ time.Time, s *shard, e *entry) ([]FetchedOffset, error) { return fetch(s, e, r) })
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
+	defer cancel()
+	fetched, err := callAlone(ctx, c, r.Group, func(_ time.Time, s *shard, e *entry, reply func([]FetchedOffset, error)) step {
+		reply(fetch(s, e, r))
+		return step{}
 	})
+	if errors.Is(err, ErrNotAvailable) && ctx.Err() != nil {
+		// Consumers of before 3.9 do not know that one. Kafka: handleOffsetFetchException.
+		err = fmt.Errorf("fetch of %q: %w: %w", r.Group, ErrNotCoordinator, ctx.Err())
+	}
+	return fetched, err
+}
+
+// fetch answers a request from what a group, which may not exist, has committed.
+func fetch(s *shard, e *entry, r *FetchRequest) ([]FetchedOffset, error) {
+	if e != nil && e.machine != nil {
+		err := e.machine.checkFetch(r.MemberID, r.MemberEpoch)
+		switch {
+		case errors.Is(err, ErrGroupIDNotFound):
+			e = nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	queries, all := r.Queries, r.Queries == nil
+	if all && e != nil {
+		for _, k := range e.keys() {
+			queries = append(queries, OffsetQuery{Topic: k.topic, Partition: k.partition})
+		}
+	}
+	out := make([]FetchedOffset, 0, len(queries))
+	for _, q := range queries {
+		if q.TopicID.IsZero() {
+			if t, ok := s.env.topics.byName(q.Topic); ok {
+				q.TopicID = t.id
+			}
+		}
+		f := FetchedOffset{Topic: q.Topic, Partition: q.Partition}
+		f.Offset, f.Unstable, f.Found = e.lookup(offsetKey{q.Topic, q.Partition}, q.TopicID)
+		if f.Found || !all {
+			out = append(out, f)
+		}
+	}
+	return out, nil
 }

@@ -9,20 +9,42 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// remove is the step that removes offsets of a group, which must not be empty; then
-// gets the error, if any, after the removal took effect.
-func (s *shard) remove(e *entry, keys []offsetKey, then func(now time.Time, err error) step) step {
-	records := make([]logRecord, len(keys))
-	for i, k := range keys {
-		records[i] = logRecord{key: appendOffsetKey(nil, e.id, k)}
+// removalBytes is how much is written at once of what removes the offsets of a group:
+// a group may have more of them than a batch has room for.
+const removalBytes = 256 << 10
+
+// removal removes offsets of a group, and then its membership when whole is set, of
+// which the group must be empty. What does not fit into one batch is removed in
+// several; the group is busy until the last is durable. done gets the error of the
+// batch that failed.
+func (s *shard) removal(e *entry, keys []offsetKey, whole bool, done func(err error)) step {
+	var records []logRecord
+	n, size := 0, 0
+	for ; n < len(keys) && size < removalBytes; n++ {
+		key := appendOffsetKey(nil, e.id, keys[n])
+		records = append(records, logRecord{key: key})
+		size += len(key)
 	}
-	return step{records: records, then: func(now time.Time, err error) step {
-		if err == nil {
-			for i, k := range keys {
-				s.apply(change{group: e.id, key: k, recordOffset: s.base + int64(i)})
-			}
+	last := n == len(keys)
+	if last && whole && e.machine != nil {
+		records = append(records, e.machine.tombstones()...)
+	}
+	return step{records: records, then: func(_ time.Time, err error) step {
+		if err != nil {
+			done(err)
+			return step{}
 		}
-		return then(now, err)
+		for i, k := range keys[:n] {
+			s.apply(change{group: e.id, key: k, recordOffset: s.base + int64(i)})
+		}
+		if !last {
+			return s.removal(e, keys[n:], whole, done)
+		}
+		if whole {
+			e.machine = nil
+		}
+		done(nil)
+		return step{}
 	}}
 }
 
@@ -93,10 +115,7 @@ func (w *owner) removeTopic(t *storage.Topic) ([]<-chan error, error) {
 				answer <- nil
 				return step{}
 			}
-			return s.remove(e, keys, func(_ time.Time, err error) step {
-				answer <- err
-				return step{}
-			})
+			return s.removal(e, keys, false, func(err error) { answer <- err })
 		}})
 		if err != nil {
 			return out, err

@@ -65,26 +65,28 @@ func (w *owner) enter(group string, c waiting) error {
 	if err != nil {
 		return err
 	}
-	e := s.entries[group]
-	if e != nil && (len(e.queue) > 0 || !e.may(c)) {
-		e.queue = append(e.queue, c)
-		return nil
-	}
-	now := w.o.Now()
-	w.advance(now, group, c.run(now, s, e.known()))
-	w.after(now, group)
+	w.run(w.o.Now(), s.ensure(group), c)
 	w.settle()
 	return nil
 }
 
+// run runs a call for a group, or lets it wait in the group's queue. Caller holds mu.
+func (w *owner) run(now time.Time, e *entry, c waiting) {
+	if len(e.queue) > 0 || !e.may(c) {
+		e.queue = append(e.queue, c)
+		return
+	}
+	w.advance(now, e, c.run(now, w.shard, e.known()))
+	w.after(now, e)
+}
+
 // advance carries a step on until it waits for the disk or is over. Caller holds mu.
-func (w *owner) advance(now time.Time, group string, st step) {
+func (w *owner) advance(now time.Time, e *entry, st step) {
 	for {
 		switch {
 		case len(st.records) > 0:
 			appended, err := w.append(now, st.records)
 			if err == nil {
-				e := w.shard.ensure(group)
 				if st.commit {
 					e.commits++
 				} else {
@@ -104,18 +106,14 @@ func (w *owner) advance(now time.Time, group string, st step) {
 
 // after runs what waits for a group once it may, sees to its deadline, and forgets
 // it when it holds nothing. Caller holds mu.
-func (w *owner) after(now time.Time, group string) {
-	e := w.shard.entries[group]
-	if e == nil {
-		return
-	}
+func (w *owner) after(now time.Time, e *entry) {
 	for len(e.queue) > 0 && e.may(e.queue[0]) {
 		c := e.queue[0]
 		e.queue[0] = waiting{}
 		if e.queue = e.queue[1:]; len(e.queue) == 0 {
 			e.queue = nil
 		}
-		w.advance(now, group, c.run(now, w.shard, e.known()))
+		w.advance(now, e, c.run(now, w.shard, e.known()))
 	}
 	w.schedule(e)
 	w.shard.dropEmpty(e)
@@ -168,8 +166,8 @@ func (w *owner) settle() {
 		}
 		now := w.o.Now()
 		w.shard.base = f.appended.BaseOffset
-		w.advance(now, f.e.id, f.step.finish(now, err))
-		w.after(now, f.e.id)
+		w.advance(now, f.e, f.step.finish(now, err))
+		w.after(now, f.e)
 	}
 	switch {
 	case len(w.inFlight) == 0:

@@ -52,6 +52,7 @@ func (s *shard) apply(c change) {
 	}
 	if c.offset == nil {
 		delete(e.offsets, c.key)
+		s.unstage(e, c.key)
 		s.dropEmpty(e)
 		return
 	}
@@ -69,6 +70,18 @@ func (s *shard) stage(producerID int64, c change) {
 		e.unstable = map[offsetKey]int{}
 	}
 	e.unstable[c.key]++
+}
+
+// unstage forgets what open transactions would do to an offset that is removed.
+// Kafka: OffsetMetadataManager.replay.
+func (s *shard) unstage(e *entry, k offsetKey) {
+	if e.unstable[k] == 0 {
+		return
+	}
+	delete(e.unstable, k)
+	for producerID, changes := range s.transactions {
+		s.transactions[producerID] = slices.DeleteFunc(changes, func(c change) bool { return c.group == e.id && c.key == k })
+	}
 }
 
 // end closes the transaction of a producer; commit makes its offsets count.

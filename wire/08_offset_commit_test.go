@@ -33,7 +33,7 @@ func (b *broker) commitRequest(version int16, topic string, partition int32) *km
 // committed returns what a group has committed for a partition.
 func (b *broker) committed(topic string, partition int32) groups.FetchedOffset {
 	b.t.Helper()
-	got, err := b.s.groups.FetchOffsets(&groups.FetchRequest{Group: "g", MemberEpoch: -1, Queries: []groups.OffsetQuery{{Topic: topic, Partition: partition}}})
+	got, err := b.s.groups.FetchOffsets(b.t.Context(), &groups.FetchRequest{Group: "g", MemberEpoch: -1, Queries: []groups.OffsetQuery{{Topic: topic, Partition: partition}}})
 	if err != nil {
 		b.t.Fatal(err)
 	}

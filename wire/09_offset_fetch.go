@@ -73,42 +73,40 @@ func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup
 		answer.ErrorCode = kerr.GroupAuthorizationFailed.Code
 		return answer
 	}
-	ask := groups.FetchRequest{Group: req.Group, MemberEpoch: -1}
+	ask := groups.FetchRequest{Group: req.Group, MemberEpoch: -1, Stable: requireStable}
 	if r.version >= 9 && req.MemberID != nil {
 		ask.MemberID, ask.MemberEpoch = *req.MemberID, req.MemberEpoch
 	}
-	if req.Topics == nil {
-		fetched, err := s.groups.FetchOffsets(&ask)
-		if err != nil {
-			answer.ErrorCode = errorCode(err)
-			return answer
-		}
-		answer.Topics = s.allOffsets(r, fetched, requireStable)
-		return answer
+	var waiting []*kmsg.OffsetFetchResponseGroupTopicPartition // what the queries are answered in
+	if req.Topics != nil {
+		ask.Queries = []groups.OffsetQuery{}
+		answer.Topics = make([]kmsg.OffsetFetchResponseGroupTopic, len(req.Topics))
 	}
-	answer.Topics = make([]kmsg.OffsetFetchResponseGroupTopic, len(req.Topics))
 	for i := range req.Topics {
 		rt, at := &req.Topics[i], &answer.Topics[i]
 		*at = kmsg.NewOffsetFetchResponseGroupTopic()
 		at.Topic, at.TopicID = rt.Topic, rt.TopicID
+		at.Partitions = make([]kmsg.OffsetFetchResponseGroupTopicPartition, len(rt.Partitions))
 		name, code := s.fetchedTopic(r, rt)
-		if code != 0 {
-			for _, p := range rt.Partitions {
-				at.Partitions = append(at.Partitions, noOffset(p, code))
-			}
-			continue
-		}
-		ask.Queries = make([]groups.OffsetQuery, len(rt.Partitions))
 		for j, p := range rt.Partitions {
-			ask.Queries[j] = groups.OffsetQuery{Topic: name, TopicID: storage.TopicID(rt.TopicID), Partition: p}
+			if code != 0 {
+				at.Partitions[j] = noOffset(p, code)
+				continue
+			}
+			ask.Queries = append(ask.Queries, groups.OffsetQuery{Topic: name, TopicID: storage.TopicID(rt.TopicID), Partition: p})
+			waiting = append(waiting, &at.Partitions[j])
 		}
-		fetched, err := s.groups.FetchOffsets(&ask)
-		if err != nil {
-			answer.ErrorCode, answer.Topics = errorCode(err), nil
-			return answer
-		}
-		for _, f := range fetched {
-			at.Partitions = append(at.Partitions, fetchedOffset(f, requireStable))
+	}
+	fetched, err := s.groups.FetchOffsets(r.ctx, &ask)
+	switch {
+	case err != nil:
+		answer.ErrorCode, answer.Topics = errorCode(err), nil
+	case req.Topics == nil:
+		answer.Topics = s.allOffsets(r, fetched, requireStable)
+	}
+	if err == nil {
+		for i, p := range waiting {
+			*p = fetchedOffset(fetched[i], requireStable)
 		}
 	}
 	return answer
