@@ -1,0 +1,102 @@
+package groups
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// supports says whether a member with these protocols may join: in an empty group
+// any that has some, else those of the group's type with one protocol that every
+// member supports. Kafka: ClassicGroup.supportsProtocols.
+func (g *classicGroup) supports(groupType string, protocols []Protocol) bool {
+	if g.current == classicEmpty {
+		return groupType != "" && len(protocols) > 0
+	}
+	return groupType == g.groupType && groupType != "" && slices.ContainsFunc(protocols, func(p Protocol) bool {
+		return g.supported[p.Name] == len(g.members)
+	})
+}
+
+// selectProtocol picks the protocol that most members prefer of those that all
+// support; "" when there is none. protocolsOf says what a member supports. Kafka:
+// ClassicGroup.selectProtocol.
+func (g *classicGroup) selectProtocol(protocolsOf func(*classicMember) []Protocol) string {
+	votes := map[string]int{}
+	for _, m := range g.members {
+		for _, p := range protocolsOf(m) {
+			if g.allSupport(p.Name, protocolsOf) {
+				votes[p.Name]++
+				break
+			}
+		}
+	}
+	names := make([]string, 0, len(votes))
+	for name := range votes {
+		names = append(names, name)
+	}
+	// Of those with the most votes, the one that Java's HashMap lists first.
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(hashMapBucket(a), hashMapBucket(b)), cmp.Compare(a, b))
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}
+
+// allSupport says whether every member supports a protocol.
+func (g *classicGroup) allSupport(name string, protocolsOf func(*classicMember) []Protocol) bool {
+	return !slices.ContainsFunc(g.members, func(m *classicMember) bool { return firstNamed(protocolsOf(m), name) < 0 })
+}
+
+// hashMapBucket is where a Java HashMap of up to twelve keys puts s.
+func hashMapBucket(s string) uint32 {
+	h := uint32(javaHash(s))
+	return (h ^ h>>16) & 15
+}
+
+// stated is what a member itself says that it supports.
+func stated(m *classicMember) []Protocol { return m.protocols }
+
+// subscriptions reads what the members consume out of what they say for the chosen
+// protocol; nil when that is not known, as in a group that is not of consumers. Of
+// the metadata only the part that all versions have is read. Kafka:
+// ClassicGroup.computeSubscribedTopics.
+func (g *classicGroup) subscriptions() map[string]bool {
+	if g.groupType != consumerProtocolType {
+		return nil
+	}
+	topics := map[string]bool{}
+	if len(g.members) == 0 {
+		return topics
+	}
+	if g.protocol == "" {
+		return nil
+	}
+	for _, m := range g.members {
+		names, ok := subscribedTopics(metadataFor(m.protocols, g.protocol))
+		if !ok {
+			return nil
+		}
+		for _, name := range names {
+			topics[name] = true
+		}
+	}
+	return topics
+}
+
+// subscribedTopics reads the topics of a consumer's subscription of any version.
+func subscribedTopics(metadata []byte) ([]string, bool) {
+	if len(metadata) < 2 || int8(metadata[0]) < 0 {
+		return nil, false
+	}
+	// As version 0, which is how every version begins.
+	first := append([]byte{0, 0}, metadata[2:]...)
+	var m kmsg.ConsumerMemberMetadata
+	if err := m.ReadFrom(first); err != nil {
+		return nil, false
+	}
+	return m.Topics, true
+}
