@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/kaen-log/gateway/cleaner"
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -100,10 +102,11 @@ func (o *Options) setDefaults() {
 
 // Gateway is a running server.
 type Gateway struct {
-	store  *storage.Store
-	server *wire.Server
-	logger *slog.Logger
-	addrs  []net.Addr
+	store   *storage.Store
+	cleaner *cleaner.Cleaner
+	server  *wire.Server
+	logger  *slog.Logger
+	addrs   []net.Addr
 
 	stop context.CancelFunc // ends the background loops
 	wg   sync.WaitGroup     // the loops
@@ -175,10 +178,11 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		closeAll(bound)
 		return nil, errors.Join(err, store.Close())
 	}
+	g.cleaner = cleaner.New(cleaner.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: func() cleaner.Config { return cleanerConfig(config) }})
 	background, stop := context.WithCancel(context.Background())
 	g.stop = stop
 	for name, run := range map[string]func(context.Context) error{
-		"storage": store.Run, "groups": coordinator.Run, "wire": g.server.Run,
+		"storage": store.Run, "groups": coordinator.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
 	} {
 		g.wg.Go(func() {
 			if err := run(background); err != nil && background.Err() == nil {
@@ -294,6 +298,22 @@ func storageOptions(o *Options, config *wire.BrokerConfig) (storage.Options, err
 		err = errors.Join(err, fmt.Errorf("gateway.durability: got %q, want sync or async", d))
 	}
 	return so, err
+}
+
+// cleanerConfig turns what broker configs say at the moment into the cleaner's config.
+func cleanerConfig(config *wire.BrokerConfig) cleaner.Config {
+	ms := func(name string) time.Duration {
+		return time.Duration(min(config.Int(name), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	}
+	return cleaner.Config{
+		CheckInterval: ms("log.retention.check.interval.ms"),
+		InitialDelay:  ms("log.initial.task.delay.ms"),
+		Threads:       int(config.Int("log.cleaner.threads")),
+		Backoff:       ms("log.cleaner.backoff.ms"),
+		DedupeBytes:   config.Int("log.cleaner.dedupe.buffer.size"),
+		LoadFactor:    config.Float("log.cleaner.io.buffer.load.factor"),
+		MaxIOBytes:    config.Float("log.cleaner.io.max.bytes.per.second"),
+	}
 }
 
 // localName is what clients are told when a listener is bound to every

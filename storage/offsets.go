@@ -150,3 +150,42 @@ func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from, bound i
 		}
 	}
 }
+
+// AbortedTxns returns the aborted transactions that have data in [from, to), by first offset. Kafka:
+// UnifiedLog.collectAbortedTransactions.
+func (l *Log) AbortedTxns(from, to int64) ([]AbortedTxn, error) {
+	v, err := l.visible()
+	if err != nil || len(v.segments) == 0 {
+		return nil, err
+	}
+	return v.aborted(v.find(from), from, to, nil), nil
+}
+
+// FirstTimestamp is the largest timestamp in the first batch of the segment with the given base offset, -1 when the batch
+// has none, or the segment no batch or is gone. Kafka: LogSegment.getFirstBatchTimestamp.
+func (l *Log) FirstTimestamp(base int64) (int64, error) {
+	for {
+		v, err := l.visible()
+		if err != nil {
+			return noTimestamp, err
+		}
+		i := v.find(base)
+		if i >= len(v.segments) || v.segments[i].base != base || v.size(i) == 0 {
+			return noTimestamp, nil
+		}
+		s := v.segments[i]
+		if !s.acquire() {
+			continue
+		}
+		sc := batchScanner{r: &s.log, end: v.size(i), next: base}
+		b, _, err := sc.scan()
+		timestamp := int64(noTimestamp)
+		if err == nil {
+			timestamp = b.MaxTimestamp()
+		} else if bad, ok := errors.AsType[*badBatch](err); ok {
+			err = l.corrupt(s, bad.position, bad.reason)
+		}
+		s.release()
+		return timestamp, l.readFailed(err)
+	}
+}

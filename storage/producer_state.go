@@ -50,6 +50,14 @@ func (p *producer) lastSequence() int32 {
 	return p.batches[p.n-1].lastSequence
 }
 
+// lastOffset is the offset of the last record that is remembered of it, -1 for none.
+func (p *producer) lastOffset() int64 {
+	if p.n == 0 {
+		return -1
+	}
+	return p.batches[p.n-1].lastOffset
+}
+
 func (p *producer) setEpoch(epoch int16) {
 	if p.epoch != epoch {
 		p.n, p.epoch = 0, epoch
@@ -424,6 +432,7 @@ type ProducerInfo struct {
 	ProducerID       int64
 	LastTimestamp    int64 // of its last batch or marker, milliseconds; -1 for none
 	TxnFirstOffset   int64 // of its open transaction, -1 for none
+	LastOffset       int64 // of its last batch of data, -1 when none is remembered
 	LastSequence     int32 // -1 when no batch is remembered
 	CoordinatorEpoch int32 // of its last marker, -1 for none
 	Epoch            int16
@@ -434,7 +443,7 @@ func (s *producerState) infos() []ProducerInfo {
 	infos := make([]ProducerInfo, 0, len(s.producers))
 	for id, p := range s.producers {
 		infos = append(infos, ProducerInfo{
-			ProducerID: id, Epoch: p.epoch, LastSequence: p.lastSequence(), LastTimestamp: p.lastTimestamp,
+			ProducerID: id, Epoch: p.epoch, LastOffset: p.lastOffset(), LastSequence: p.lastSequence(), LastTimestamp: p.lastTimestamp,
 			CoordinatorEpoch: p.coordinatorEpoch, TxnFirstOffset: p.txnFirst,
 		})
 	}

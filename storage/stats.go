@@ -51,6 +51,20 @@ func (l *Log) Segments() ([]SegmentInfo, error) {
 	return infos, nil
 }
 
+// Untouched reports whether the log's directory is as another broker left it, since nothing was appended to it yet. It may
+// be a copy that somebody wants to read, however old: neither retention nor compaction is for it.
+func (l *Log) Untouched() bool {
+	if _, err := l.visible(); err != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.takeover != nil
+}
+
+// Config is the effective config of the log's topic at the moment.
+func (l *Log) Config() *TopicConfig { return l.config.Load() }
+
 // CleanedTo is the offset that SetCleanedTo was last given, also before a restart; 0 when there was none.
 func (l *Log) CleanedTo() int64 { return l.cleanedTo.Load() }
 

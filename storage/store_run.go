@@ -128,6 +128,20 @@ func (s *Store) eachOpened(f func(*Log)) {
 	}
 }
 
+// Logs returns the logs that are in service, the store's own metadata log among them: those that hold data, once they
+// were recovered, in no order. It never waits.
+func (s *Store) Logs() []*Log {
+	var logs []*Log
+	add := func(l *Log) {
+		if l.Status() == StatusOnline {
+			logs = append(logs, l)
+		}
+	}
+	s.eachOpened(add)
+	add(s.metadata.log)
+	return logs
+}
+
 // saveCheckpoints writes the checkpoint files.
 func (s *Store) saveCheckpoints() error {
 	save := func(l *Log) {

@@ -142,6 +142,17 @@ func (c *BrokerConfig) Int(name string) int64 {
 	return n
 }
 
+// Float returns a numeric config that may have a fraction. Like String it is for configs of the table, whose values
+// were checked.
+func (c *BrokerConfig) Float(name string) float64 {
+	v := c.String(name)
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil {
+		panic(fmt.Sprintf("wire: broker config %s is %q, which is no number", name, v))
+	}
+	return n
+}
+
 // Bool returns the effective value of a boolean config.
 func (c *BrokerConfig) Bool(name string) bool {
 	return strings.EqualFold(c.String(name), "true")

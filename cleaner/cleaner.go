@@ -1,0 +1,329 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// Config is what the broker's configuration says. It is asked for again before each turn. Kafka's names and defaults
+// stand beside each.
+type Config struct {
+	CheckInterval time.Duration // log.retention.check.interval.ms, 5 min
+	InitialDelay  time.Duration // log.initial.task.delay.ms, 30 s; read once
+	Threads       int           // log.cleaner.threads, 1
+	Backoff       time.Duration // log.cleaner.backoff.ms, 15 s
+	DedupeBytes   int64         // log.cleaner.dedupe.buffer.size, 128 MiB, shared by the threads
+	LoadFactor    float64       // log.cleaner.io.buffer.load.factor, 0.9
+	MaxIOBytes    float64       // log.cleaner.io.max.bytes.per.second; 0 is no limit
+}
+
+// unlimitedBytes is more than any disk reads and writes a second; Kafka's default is above it.
+const unlimitedBytes = 1e15
+
+// DefaultConfig is Kafka's.
+func DefaultConfig() Config {
+	return Config{
+		CheckInterval: 5 * time.Minute, InitialDelay: 30 * time.Second,
+		Threads: 1, Backoff: 15 * time.Second, DedupeBytes: 128 << 20, LoadFactor: 0.9,
+	}
+}
+
+// Options configures a Cleaner. Store and Now must be set.
+type Options struct {
+	Store  *storage.Store
+	Now    func() time.Time // decides what is old
+	Logger *slog.Logger     // nil discards
+	Config func() Config    // nil is DefaultConfig
+}
+
+// Cleaner deletes and compacts. Its methods may be called from any goroutine.
+type Cleaner struct {
+	o       Options
+	limiter *rate.Limiter // shared by the threads
+
+	mu       sync.Mutex
+	busy     map[*storage.Log]bool  // guarded by mu; being cleaned
+	setAside map[*storage.Log]error // guarded by mu; not cleaned again before a restart, and why
+	stats    Stats                  // guarded by mu
+}
+
+// New returns a Cleaner. It starts nothing: Run does.
+func New(o Options) *Cleaner {
+	if o.Store == nil || o.Now == nil {
+		panic("cleaner: Options.Store and Options.Now must be set")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Config == nil {
+		o.Config = DefaultConfig
+	}
+	return &Cleaner{o: o, limiter: rate.NewLimiter(rate.Inf, 0), busy: map[*storage.Log]bool{}, setAside: map[*storage.Log]error{}}
+}
+
+// wakeInterval bounds how long the loops sleep, since the clock that decides may move by itself.
+const wakeInterval = time.Second
+
+// Run deletes and compacts until ctx ends, and returns when all has stopped. It is called once.
+func (c *Cleaner) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { c.retainLoop(ctx) })
+	running.Go(func() { c.compactLoop(ctx) })
+	running.Wait()
+	return nil
+}
+
+// retainLoop sweeps every CheckInterval.
+func (c *Cleaner) retainLoop(ctx context.Context) {
+	due := c.o.Now().Add(c.o.Config().InitialDelay)
+	for sleep(ctx, wakeInterval) {
+		if now := c.o.Now(); !now.Before(due) {
+			c.Retain(ctx)
+			due = now.Add(c.o.Config().CheckInterval)
+		}
+	}
+}
+
+// compactLoop compacts what is due, then sleeps for Backoff.
+func (c *Cleaner) compactLoop(ctx context.Context) {
+	for sleep(ctx, c.o.Config().Backoff) {
+		c.Compact(ctx)
+	}
+}
+
+// sleep returns false when ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Retain applies retention once to every log that is not compacted, by the clock of Options. It returns when that is done
+// or ctx ends.
+func (c *Cleaner) Retain(ctx context.Context) {
+	for _, l := range c.o.Store.Logs() {
+		if ctx.Err() != nil {
+			return
+		}
+		if !l.Config().Compact && c.take(l) {
+			c.retain(l)
+			c.give(l)
+		}
+	}
+}
+
+// retain applies retention to one log.
+func (c *Cleaner) retain(l *storage.Log) {
+	err := c.retainLog(l)
+	if err != nil && !passing(err) {
+		c.o.Logger.Warn("retention failed", "log", name(l), "err", err)
+	}
+}
+
+func (c *Cleaner) retainLog(l *storage.Log) error {
+	segments, err := l.Segments()
+	if err != nil {
+		return err
+	}
+	offsets, err := l.Offsets()
+	if err != nil {
+		return err
+	}
+	r := retain(segments, offsets, l.Config(), c.o.Now().UnixMilli())
+	if r.before <= offsets.LogStart {
+		return nil
+	}
+	if r.roll {
+		if err := l.Roll(); err != nil {
+			return err
+		}
+	}
+	start, err := l.DeleteBefore(r.before)
+	if err != nil {
+		return err
+	}
+	c.o.Logger.Info("segments deleted", "log", name(l), "by_size", r.bySize, "by_time", r.byTime, "log_start", start)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.SegmentsDeleted += int64(r.bySize + r.byTime)
+	return nil
+}
+
+// Compact compacts what is due by the clock of Options, the dirtiest log first, with as many threads as Config says, and
+// applies retention to the logs that have both policies. It returns when nothing is due any more or ctx ends.
+func (c *Cleaner) Compact(ctx context.Context) {
+	config := c.o.Config()
+	if config.MaxIOBytes > 0 && config.MaxIOBytes < unlimitedBytes {
+		c.limiter.SetBurst(2 * readBytes)
+		c.limiter.SetLimit(rate.Limit(config.MaxIOBytes))
+	} else {
+		c.limiter.SetLimit(rate.Inf)
+	}
+	var threads sync.WaitGroup
+	for range max(config.Threads, 1) {
+		threads.Go(func() {
+			var own *compactor
+			for ctx.Err() == nil {
+				l, ch, ok := c.dirtiest()
+				if !ok {
+					return
+				}
+				if own == nil {
+					own = c.compactor(config)
+				}
+				done := c.compact(ctx, own, l, ch)
+				c.give(l)
+				if !done {
+					return // the next turn looks again
+				}
+			}
+		})
+	}
+	threads.Wait()
+	for _, l := range c.o.Store.Logs() {
+		if ctx.Err() != nil {
+			return
+		}
+		if g := l.Config(); g.Compact && g.Delete && c.take(l) {
+			c.retain(l)
+			c.give(l)
+		}
+	}
+}
+
+// compactor returns what a thread works with.
+func (c *Cleaner) compactor(config Config) *compactor {
+	bytes := min(config.DedupeBytes/int64(max(config.Threads, 1)), 2<<30)
+	return &compactor{offsets: newOffsetMap(int(bytes), config.LoadFactor), pace: c.pace}
+}
+
+// pace waits as long as the limit of bytes per second demands.
+func (c *Cleaner) pace(ctx context.Context, bytes int) error {
+	if c.limiter.Limit() == rate.Inf {
+		return ctx.Err()
+	}
+	for bytes > 0 {
+		n := min(bytes, c.limiter.Burst())
+		if err := c.limiter.WaitN(ctx, n); err != nil {
+			return err
+		}
+		bytes -= n
+	}
+	return nil
+}
+
+// take marks a log as being worked at; false when it is already, was set aside, or is in a directory as another broker
+// left it.
+func (c *Cleaner) take(l *storage.Log) bool {
+	if l.Untouched() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, aside := c.setAside[l]; aside || c.busy[l] {
+		return false
+	}
+	c.busy[l] = true
+	return true
+}
+
+func (c *Cleaner) give(l *storage.Log) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.busy, l)
+}
+
+// dirtiest takes the log with the highest share of dirty bytes among those that are due. Kafka:
+// LogCleanerManager.grabFilthiestCompactedLog.
+func (c *Cleaner) dirtiest() (best *storage.Log, ch choice, ok bool) {
+	nowMs := c.o.Now().UnixMilli()
+	for _, l := range c.o.Store.Logs() {
+		if !l.Config().Compact || !c.take(l) {
+			continue
+		}
+		x, err := choose(l, l.CleanedTo(), nowMs)
+		if err != nil || !x.due(l.Config()) || best != nil && x.ratio() <= ch.ratio() {
+			c.give(l)
+			if err != nil && !passing(err) {
+				c.putAside(l, err)
+			}
+			continue
+		}
+		if best != nil {
+			c.give(best)
+		}
+		best, ch = l, x
+	}
+	return best, ch, best != nil
+}
+
+// choose assesses a log.
+func choose(l *storage.Log, cleanedTo, nowMs int64) (choice, error) {
+	segments, err := l.Segments()
+	if err != nil {
+		return choice{}, err
+	}
+	offsets, err := l.Offsets()
+	if err != nil {
+		return choice{}, err
+	}
+	return assess(segments, offsets, cleanedTo, l.Config(), nowMs, l.FirstTimestamp)
+}
+
+// compact makes one pass over a log that was taken; false when the log changed meanwhile.
+func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, ch choice) bool {
+	s, err := own.pass(ctx, l, ch, c.o.Now().UnixMilli())
+	if err != nil {
+		if ctx.Err() != nil || passing(err) {
+			return false
+		}
+		c.putAside(l, err)
+		return true
+	}
+	c.o.Logger.Info("log compacted", "log", name(l), "from", s.FirstDirty, "to", s.End, "keys", s.Keys,
+		"records_before", s.RecordsRead, "records", s.RecordsKept, "bytes_before", s.SizeBefore, "bytes", s.SizeAfter)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Passes++
+	c.stats.BytesRead += s.BytesRead
+	c.stats.BytesKept += s.BytesKept
+	return true
+}
+
+// putAside keeps a log from being cleaned again before a restart. Kafka: LogCleanerManager.markPartitionUncleanable.
+func (c *Cleaner) putAside(l *storage.Log, err error) {
+	c.mu.Lock()
+	c.setAside[l] = err
+	c.mu.Unlock()
+	c.o.Logger.Error("log cannot be cleaned and is set aside until the next start", "log", name(l), "err", err)
+}
+
+// passing reports whether err says that the log changed or went while it was worked at.
+func passing(err error) bool {
+	return errors.Is(err, storage.ErrNotRewritable) || errors.Is(err, storage.ErrLogDeleted) || errors.Is(err, storage.ErrClosed) ||
+		errors.Is(err, storage.ErrOffline) || errors.Is(err, storage.ErrOffsetOutOfRange)
+}
+
+// Force makes one pass over the whole part of a log that may be cleaned, whether it is due or not, and whatever the config
+// says of compaction. It is for tests, demonstrations and people; in service a log without dirty records is left alone.
+// Errors are those of storage.
+func (c *Cleaner) Force(ctx context.Context, l *storage.Log) (PassStats, error) {
+	nowMs := c.o.Now().UnixMilli()
+	ch, err := choose(l, 0, nowMs)
+	if err != nil {
+		return PassStats{}, err
+	}
+	return c.compactor(c.o.Config()).pass(ctx, l, ch, nowMs)
+}

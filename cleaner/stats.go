@@ -1,0 +1,44 @@
+package cleaner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// Stats is a snapshot of what a Cleaner has done since it was made.
+type Stats struct {
+	SegmentsDeleted      int64
+	Passes               int64
+	BytesRead, BytesKept int64
+	// SetAside names the logs that could not be cleaned, with the reason, by topic and partition.
+	SetAside []SetAside
+}
+
+// SetAside is a log that is not cleaned again before a restart.
+type SetAside struct {
+	Topic     string
+	Partition int32
+	Cause     error
+}
+
+// Stats returns a snapshot.
+func (c *Cleaner) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	for l, err := range c.setAside {
+		s.SetAside = append(s.SetAside, SetAside{Topic: l.Topic(), Partition: l.Index(), Cause: err})
+	}
+	slices.SortFunc(s.SetAside, func(a, b SetAside) int {
+		if n := strings.Compare(a.Topic, b.Topic); n != 0 {
+			return n
+		}
+		return int(a.Partition) - int(b.Partition)
+	})
+	return s
+}
+
+func name(l *storage.Log) string { return fmt.Sprintf("%s-%d", l.Topic(), l.Index()) }
