@@ -150,7 +150,7 @@ func (f *fetchCall) recycle() {
 }
 
 // collect takes the partitions from the request. Of a partition that is named twice the last mention counts, at the
-// place of the first.
+// place of the first. Any negative leader epoch is none, as nowhere else. Kafka: FetchRequest.optionalEpoch.
 func (f *fetchCall) collect(req *kmsg.FetchRequest) {
 	n := 0
 	for i := range req.Topics {
@@ -163,7 +163,7 @@ func (f *fetchCall) collect(req *kmsg.FetchRequest) {
 			k := fetchKey{topic: t.Topic, id: t.TopicID, partition: p.Partition}
 			want := fetchWant{
 				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
-				leaderEpoch: p.CurrentLeaderEpoch, lastFetchedEpoch: p.LastFetchedEpoch,
+				leaderEpoch: max(-1, p.CurrentLeaderEpoch), lastFetchedEpoch: p.LastFetchedEpoch,
 			}
 			if n > 1 {
 				if at, twice := f.seen[k]; twice {
