@@ -41,6 +41,7 @@ type fetchCall struct {
 	isolation storage.Isolation
 	maxBytes  int
 	minBytes  int
+	urgent    bool // a partition has an error for which nobody should wait, before any was read
 
 	partitions []fetchPartition
 	forget     []fetchKey
@@ -201,12 +202,18 @@ func (f *fetchCall) resolve() int {
 			topic, denied = f.topic(last)
 		}
 		p.code = denied
-		if denied == 0 {
+		switch {
+		case denied == 0:
+			if f.version >= 13 {
+				p.topicName = topic.Name()
+			}
 			if log, ok := topic.Partition(p.key.partition); ok {
 				p.log = log
 			} else {
 				p.code = kerr.UnknownTopicOrPartition.Code
 			}
+		case denied == kerr.UnknownTopicID.Code && p.topicName != "":
+			f.lost(p)
 		}
 		if p.code != 0 {
 			bad = append(bad, *p)
@@ -219,6 +226,22 @@ func (f *fetchCall) resolve() int {
 	}
 	copy(f.partitions[n:], bad)
 	return n
+}
+
+// lost says what became of a topic that the session knew by its id: it is deleted, or there is another of its name.
+// Kafka: IncrementalFetchContext.foreachPartition keeps the name, ReplicaManager.readFromLog compares the ids.
+func (f *fetchCall) lost(p *fetchPartition) {
+	if !f.s.authorize(f.r, opRead, resourceTopic, p.topicName) {
+		p.code = kerr.TopicAuthorizationFailed.Code
+		return
+	}
+	p.code = kerr.UnknownTopicOrPartition.Code
+	if again, ok := f.s.store.Topic(p.topicName); ok {
+		if _, ok := again.Partition(p.key.partition); ok {
+			p.fail(kerr.InconsistentTopicID)
+			f.urgent = true
+		}
+	}
 }
 
 // topic finds a topic and checks that the caller may read it.
