@@ -59,8 +59,9 @@ func (l *Log) OffsetForTime(ms int64, iso Isolation) (TimedOffset, bool, error) 
 	}, batch: func(b record.Batch) bool { return b.MaxTimestamp() >= ms }, record: func(r record.Record) bool { return r.Timestamp >= ms }})
 }
 
-// MaxTimestamp finds the record with the largest timestamp below the isolation's bound, the first if there are several;
-// false when no record has a timestamp. It may lie below the log start as long as its segment is there.
+// MaxTimestamp finds the record with the largest timestamp below the isolation's bound, the first if there are several,
+// which may be one without a timestamp; false when there is no record. It may lie below the log start as long as its
+// segment is there.
 // Kafka: UnifiedLog.fetchOffsetByTimestamp.
 func (l *Log) MaxTimestamp(iso Isolation) (TimedOffset, bool, error) {
 	var largest int64 = noTimestamp
@@ -70,9 +71,6 @@ func (l *Log) MaxTimestamp(iso Isolation) (TimedOffset, bool, error) {
 		for i := range v.segments[:min(v.last+1, len(v.segments))] {
 			largest = max(largest, v.maxTime(i).Timestamp)
 		}
-	}
-	if largest < 0 {
-		return TimedOffset{}, false, nil
 	}
 	return l.search(offsetSearch{isolation: iso, deleted: true, start: func(v *view, i int) (int64, bool, error) {
 		m := v.maxTime(i)
