@@ -162,6 +162,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		OffsetsSegmentBytes: int32(config.Int("offsets.topic.segment.bytes")),
 		MaxMetadataLength:   int(config.Int("offset.metadata.max.bytes")),
 		CommitTimeout:       time.Duration(config.Int("offsets.commit.timeout.ms")) * time.Millisecond,
+		Config:              config.Groups(store),
 	})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -35,7 +36,10 @@ func (r *classicRecord) restore(env *env) (*classicGroup, error) {
 	if r.sinceMs >= 0 {
 		g.since = time.UnixMilli(r.sinceMs)
 	}
-	g.generation, g.groupType, g.protocol, g.leader = r.generation, r.groupType, r.protocol, r.leader
+	g.generation, g.groupType, g.protocol = r.generation, r.groupType, r.protocol
+	if slices.ContainsFunc(r.members, func(m classicRecordMember) bool { return m.id == r.leader }) {
+		g.leader = r.leader
+	}
 	if len(r.members) > 0 {
 		g.current = classicStable
 	}

@@ -101,6 +101,32 @@ func TestLogAppendTimeIsStamped(t *testing.T) {
 	rig.stop(l)
 }
 
+func TestMaxTimestampMayLieBelowTheLogStart(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l := rig.start()
+	at := func(times ...int64) []byte {
+		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: -1})
+		for _, ms := range times {
+			b.Append(record.Record{Timestamp: ms, Value: []byte("v")})
+		}
+		return b.Bytes()
+	}
+	appendDurably(t, l, at(1000, 5000, 3000))
+	appendDurably(t, l, at(2000, 5000))
+	for _, start := range []int64{0, 1, 2, 5} {
+		if _, err := l.DeleteBefore(start); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, err := l.MaxTimestamp(ReadUncommitted); err != nil || !ok || got.Offset != 1 || got.Timestamp != 5000 {
+			t.Errorf("log start %d: got %+v, %v, %v, want offset 1 at 5000", start, got, ok, err)
+		}
+	}
+	if got, ok, err := l.OffsetForTime(5000, ReadUncommitted); ok || err != nil {
+		t.Errorf("offset for 5000: got %+v, %v, %v, want none, all are deleted", got, ok, err)
+	}
+	rig.stop(l)
+}
+
 // The clock goes on while the batch is validated, without the log's lock.
 func TestLogAppendTimeIsThatOfTheWrite(t *testing.T) {
 	for _, codec := range []string{"producer", "gzip"} {

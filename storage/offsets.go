@@ -44,7 +44,7 @@ func (l *Log) EarliestEpoch() (int32, error) {
 // OffsetForTime finds the first record, at or after the log start and below the isolation's bound, whose timestamp is
 // at least ms; false when there is none. Timestamps need not ascend.
 func (l *Log) OffsetForTime(ms int64, iso Isolation) (TimedOffset, bool, error) {
-	return l.search(iso, func(v *view, i int) (int64, bool, error) {
+	return l.search(offsetSearch{isolation: iso, start: func(v *view, i int) (int64, bool, error) {
 		if v.maxTime(i).Timestamp < ms {
 			return 0, false, nil
 		}
@@ -56,11 +56,13 @@ func (l *Log) OffsetForTime(ms int64, iso Isolation) (TimedOffset, bool, error) 
 			return s.base, true, nil
 		}
 		return e.Offset, true, nil
-	}, func(b record.Batch) bool { return b.MaxTimestamp() >= ms }, func(r record.Record) bool { return r.Timestamp >= ms })
+	}, batch: func(b record.Batch) bool { return b.MaxTimestamp() >= ms }, record: func(r record.Record) bool { return r.Timestamp >= ms }})
 }
 
-// MaxTimestamp finds the record with the largest timestamp below the isolation's bound, the first if there are several;
-// false when no record has a timestamp.
+// MaxTimestamp finds the record with the largest timestamp below the isolation's bound, the first if there are several,
+// which may be one without a timestamp; false when there is no record. It may lie below the log start as long as its
+// segment is there.
+// Kafka: UnifiedLog.fetchOffsetByTimestamp.
 func (l *Log) MaxTimestamp(iso Isolation) (TimedOffset, bool, error) {
 	var largest int64 = noTimestamp
 	if v, err := l.visible(); err != nil {
@@ -70,41 +72,57 @@ func (l *Log) MaxTimestamp(iso Isolation) (TimedOffset, bool, error) {
 			largest = max(largest, v.maxTime(i).Timestamp)
 		}
 	}
-	if largest < 0 {
-		return TimedOffset{}, false, nil
-	}
-	return l.search(iso, func(v *view, i int) (int64, bool, error) {
+	return l.search(offsetSearch{isolation: iso, deleted: true, start: func(v *view, i int) (int64, bool, error) {
 		m := v.maxTime(i)
 		return m.Offset, m.Timestamp >= largest, nil
-	}, func(b record.Batch) bool { return b.MaxTimestamp() >= largest }, func(r record.Record) bool { return r.Timestamp >= largest })
+	}, batch: func(b record.Batch) bool { return b.MaxTimestamp() >= largest }, record: func(r record.Record) bool { return r.Timestamp >= largest }})
 }
 
-// search goes through the visible segments that start says something of, from the offset it names on, and returns the
-// first record for which both filters hold.
-func (l *Log) search(iso Isolation, start func(v *view, i int) (offset int64, ok bool, err error), batch func(record.Batch) bool, rec func(record.Record) bool) (TimedOffset, bool, error) {
+// offsetSearch says which record is looked for: the first below the isolation's bound for which both filters hold.
+type offsetSearch struct {
+	isolation Isolation
+	deleted   bool // records below the log start count too
+	// start names the offset in a segment from where on to look, or says that it is not there.
+	start  func(v *view, i int) (offset int64, ok bool, err error)
+	batch  func(record.Batch) bool
+	record func(record.Record) bool
+}
+
+// floor is the first offset that counts.
+func (o *offsetSearch) floor(v *view) int64 {
+	if o.deleted {
+		return v.segments[0].base
+	}
+	return v.logStart
+}
+
+// search goes through the visible segments.
+func (l *Log) search(o offsetSearch) (TimedOffset, bool, error) {
 	var reader record.Reader
 	for {
 		v, err := l.visible()
 		if err != nil {
 			return TimedOffset{}, false, err
 		}
-		found, ok, again, err := l.searchView(v, &reader, iso, start, batch, rec)
+		found, ok, again, err := l.searchView(v, &reader, &o)
 		if !again {
 			return found, ok, l.readFailed(err)
 		}
 	}
 }
 
-func (l *Log) searchView(v *view, reader *record.Reader, iso Isolation, start func(*view, int) (int64, bool, error), batch func(record.Batch) bool, rec func(record.Record) bool) (t TimedOffset, ok, again bool, err error) {
-	bound := v.bound(iso)
-	for i := v.find(v.logStart); i <= v.last && i < len(v.segments); i++ {
+func (l *Log) searchView(v *view, reader *record.Reader, o *offsetSearch) (t TimedOffset, ok, again bool, err error) {
+	if len(v.segments) == 0 {
+		return t, false, false, nil
+	}
+	for i := v.find(o.floor(v)); i <= v.last && i < len(v.segments); i++ {
 		s := v.segments[i]
 		if !s.acquire() {
 			return t, false, true, nil
 		}
-		from, ok, err := start(v, i)
+		from, ok, err := o.start(v, i)
 		if err == nil && ok {
-			t, ok, err = l.searchSegment(v, i, reader, max(from, v.logStart), bound, batch, rec)
+			t, ok, err = l.searchSegment(v, i, reader, max(from, o.floor(v)), o)
 		}
 		s.release()
 		if ok || err != nil {
@@ -115,8 +133,8 @@ func (l *Log) searchView(v *view, reader *record.Reader, iso Isolation, start fu
 }
 
 // searchSegment is search within one segment.
-func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from, bound int64, batch func(record.Batch) bool, rec func(record.Record) bool) (t TimedOffset, ok bool, err error) {
-	s := v.segments[i]
+func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from int64, o *offsetSearch) (t TimedOffset, ok bool, err error) {
+	s, floor, bound := v.segments[i], o.floor(v), v.bound(o.isolation)
 	position, next, _, err := l.place(v, i, from, nil)
 	if err != nil {
 		return t, false, err
@@ -134,7 +152,7 @@ func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from, bound i
 			return t, false, err
 		case b.BaseOffset() >= bound:
 			return t, false, nil
-		case !batch(b):
+		case !o.batch(b):
 			continue
 		}
 		if b, err = sc.loadAt(at, b); err != nil {
@@ -144,7 +162,7 @@ func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from, bound i
 			if err != nil {
 				return t, false, l.corrupt(s, at, err.Error())
 			}
-			if r.Offset >= v.logStart && rec(r) {
+			if r.Offset >= floor && o.record(r) {
 				return TimedOffset{Offset: r.Offset, Timestamp: r.Timestamp, LeaderEpoch: b.LeaderEpoch()}, true, nil
 			}
 		}

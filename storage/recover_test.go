@@ -449,8 +449,8 @@ func TestFilesOfSegmentsInTheFuture(t *testing.T) {
 	if err != nil || len(infos) != 1 || infos[0].MaxTimestamp != 42 {
 		t.Errorf("a segment without timestamps: got %+v, %v, want the file's time 42", infos, err)
 	}
-	if got, ok, err := l.MaxTimestamp(ReadUncommitted); ok || err != nil {
-		t.Errorf("max timestamp: got %+v, %v, want none", got, err)
+	if got, ok, err := l.MaxTimestamp(ReadUncommitted); err != nil || !ok || got.Offset != 0 || got.Timestamp != record.NoTimestamp {
+		t.Errorf("max timestamp: got %+v, %v, %v, want offset 0, without a time", got, ok, err)
 	}
 	rig.stop(l)
 }

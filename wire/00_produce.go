@@ -67,15 +67,18 @@ type produceWait struct {
 
 // produce appends the batches of a Produce request. What it returns waits until they are durable and answers.
 func (s *Server) produce(r *request, req *kmsg.ProduceRequest) (func(context.Context) (*kmsg.ProduceResponse, error), error) {
-	if err := refuseProduce(req); err != nil {
-		if req.Acks == 0 {
-			return nil, err
-		}
-		return answerProduce(produceErrors(req, err)), nil
-	}
 	c := produceCalls.Get().(*produceCall)
 	defer c.recycle()
-	c.resolve(s, r, req)
+	err := refuseProduce(req)
+	if err == nil {
+		err = c.resolve(s, r, req)
+	}
+	switch {
+	case err != nil && req.Acks == 0:
+		return nil, err
+	case err != nil:
+		return answerProduce(produceErrors(req, err)), nil
+	}
 
 	resp, waits, err := c.append(s, r, req)
 	switch {
@@ -196,8 +199,14 @@ func cutBatch(b []byte) (batch record.Batch, rest []byte, err error) {
 	return record.Batch(b[:n:n]), b[n:], nil
 }
 
+// errUnknownCodec refuses a whole request: before zstd there were no codecs to tell apart, so that Kafka looks at the codec
+// where it keeps partitions apart only for errors that it knows.
+var errUnknownCodec = detail(kerr.UnknownServerError, "batch has a codec that does not exist")
+
 // checkRecords finds the one batch of a partition. Kafka: ProduceRequest.validateRecords, and of what UnifiedLog checks
 // that which comes before a whole header is needed.
+//
+// Differs from Kafka: records that are null are no batch; Kafka fails over them and never answers.
 func checkRecords(version int16, records []byte) (record.Batch, error) {
 	batch, rest, err := cutBatch(records)
 	switch {
@@ -207,6 +216,8 @@ func checkRecords(version int16, records []byte) (record.Batch, error) {
 		return nil, kerr.InvalidRecord
 	case version < 7 && batch.Codec() == record.Zstd:
 		return nil, kerr.UnsupportedCompressionType
+	case version < 7 && batch.Codec() > record.Zstd:
+		return nil, errUnknownCodec
 	}
 	if second, _, err := cutBatch(rest); err != nil {
 		return nil, err
@@ -231,8 +242,8 @@ func (c *produceCall) recycle() {
 }
 
 // resolve lists the partitions of the request with their logs and batches, or why they are refused. The order of the
-// checks is Kafka's.
-func (c *produceCall) resolve(s *Server, r *request, req *kmsg.ProduceRequest) {
+// checks is Kafka's. The error refuses the whole request.
+func (c *produceCall) resolve(s *Server, r *request, req *kmsg.ProduceRequest) error {
 	several := len(req.Topics) > 1 || len(req.Topics) == 1 && len(req.Topics[0].Partitions) > 1
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -249,11 +260,14 @@ func (c *produceCall) resolve(s *Server, r *request, req *kmsg.ProduceRequest) {
 			}
 			out := producePartition{topic: i, index: j, code: denied}
 			if denied == 0 {
-				out.check(topic, p, req, internal)
+				if err := out.check(topic, p, req, internal); err != nil {
+					return err
+				}
 			}
 			c.partitions = append(c.partitions, out)
 		}
 	}
+	return nil
 }
 
 // producedTopic finds a topic that the caller may write to.
@@ -280,15 +294,17 @@ func (s *Server) producedTopic(r *request, version int16, t *kmsg.ProduceRequest
 	return topic, 0
 }
 
-// check does all that precedes the append of one partition.
-func (p *producePartition) check(topic *storage.Topic, asked *kmsg.ProduceRequestTopicPartition, req *kmsg.ProduceRequest, internal bool) {
+// check does all that precedes the append of one partition. The error refuses the whole request.
+func (p *producePartition) check(topic *storage.Topic, asked *kmsg.ProduceRequestTopicPartition, req *kmsg.ProduceRequest, internal bool) error {
 	log, ok := topic.Partition(asked.Partition)
 	if !ok {
 		p.code = kerr.UnknownTopicOrPartition.Code
-		return
+		return nil
 	}
 	batch, err := checkRecords(req.Version, asked.Records)
 	switch {
+	case err == errUnknownCodec:
+		return err
 	case err != nil:
 		p.code = errorCode(err)
 	case req.Acks < -1 || req.Acks > 1:
@@ -298,6 +314,7 @@ func (p *producePartition) check(topic *storage.Topic, asked *kmsg.ProduceReques
 	default:
 		p.log, p.batch = log, batch
 	}
+	return nil
 }
 
 // append appends what was not refused. It returns the answer, what has to be waited for, and an error if a partition

@@ -336,6 +336,27 @@ func TestProduceRefusesWholeRequest(t *testing.T) {
 	})
 }
 
+// Before zstd a codec is looked at before the partitions are kept apart; afterwards it is the append that fails.
+func TestProduceOfUnknownCodecFailsWholeRequestBeforeZstd(t *testing.T) {
+	for version := int16(3); version <= 13; version++ {
+		b := newBroker(t, nil)
+		b.topic("t", 2)
+		odd := b.batch("x")
+		odd[record.AttributesPos+1] = 5
+		ps := ask[*kmsg.ProduceResponse](b, b.produceRequest(version, "t", produced{0, b.batch("x")}, produced{1, setCRC(odd)})).Topics[0].Partitions
+		want := [2]int16{0, -1}
+		if version < 7 {
+			want[0] = -1
+		}
+		if len(ps) != 2 || ps[0].ErrorCode != want[0] || ps[1].ErrorCode != want[1] {
+			t.Errorf("version %d: got %+v, want errors %v", version, ps, want)
+		}
+		if version < 7 && (ps[0].LogStartOffset != -1 || ps[1].LogStartOffset != -1) {
+			t.Errorf("version %d: got log starts %d and %d, want -1", version, ps[0].LogStartOffset, ps[1].LogStartOffset)
+		}
+	}
+}
+
 func TestProduceChecksRecordSet(t *testing.T) {
 	b := newBroker(t, nil)
 	good := b.batch("x")

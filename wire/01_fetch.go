@@ -41,6 +41,7 @@ type fetchCall struct {
 	isolation storage.Isolation
 	maxBytes  int
 	minBytes  int
+	urgent    bool // a partition has an error for which nobody should wait, before any was read
 
 	partitions []fetchPartition
 	forget     []fetchKey
@@ -150,7 +151,7 @@ func (f *fetchCall) recycle() {
 }
 
 // collect takes the partitions from the request. Of a partition that is named twice the last mention counts, at the
-// place of the first.
+// place of the first. Any negative leader epoch is none, as nowhere else. Kafka: FetchRequest.optionalEpoch.
 func (f *fetchCall) collect(req *kmsg.FetchRequest) {
 	n := 0
 	for i := range req.Topics {
@@ -163,7 +164,7 @@ func (f *fetchCall) collect(req *kmsg.FetchRequest) {
 			k := fetchKey{topic: t.Topic, id: t.TopicID, partition: p.Partition}
 			want := fetchWant{
 				offset: p.FetchOffset, maxBytes: p.PartitionMaxBytes,
-				leaderEpoch: p.CurrentLeaderEpoch, lastFetchedEpoch: p.LastFetchedEpoch,
+				leaderEpoch: max(-1, p.CurrentLeaderEpoch), lastFetchedEpoch: p.LastFetchedEpoch,
 			}
 			if n > 1 {
 				if at, twice := f.seen[k]; twice {
@@ -201,12 +202,18 @@ func (f *fetchCall) resolve() int {
 			topic, denied = f.topic(last)
 		}
 		p.code = denied
-		if denied == 0 {
+		switch {
+		case denied == 0:
+			if f.version >= 13 {
+				p.topicName = topic.Name()
+			}
 			if log, ok := topic.Partition(p.key.partition); ok {
 				p.log = log
 			} else {
 				p.code = kerr.UnknownTopicOrPartition.Code
 			}
+		case denied == kerr.UnknownTopicID.Code && p.topicName != "":
+			f.lost(p)
 		}
 		if p.code != 0 {
 			bad = append(bad, *p)
@@ -219,6 +226,22 @@ func (f *fetchCall) resolve() int {
 	}
 	copy(f.partitions[n:], bad)
 	return n
+}
+
+// lost says what became of a topic that the session knew by its id: it is deleted, or there is another of its name.
+// Kafka: IncrementalFetchContext.foreachPartition keeps the name, ReplicaManager.readFromLog compares the ids.
+func (f *fetchCall) lost(p *fetchPartition) {
+	if !f.s.authorize(f.r, opRead, resourceTopic, p.topicName) {
+		p.code = kerr.TopicAuthorizationFailed.Code
+		return
+	}
+	p.code = kerr.UnknownTopicOrPartition.Code
+	if again, ok := f.s.store.Topic(p.topicName); ok {
+		if _, ok := again.Partition(p.key.partition); ok {
+			p.fail(kerr.InconsistentTopicID)
+			f.urgent = true
+		}
+	}
 }
 
 // topic finds a topic and checks that the caller may read it.

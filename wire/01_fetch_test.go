@@ -228,7 +228,7 @@ func TestFetchFieldCases(t *testing.T) {
 		cases := []struct {
 			epoch int32
 			code  int16
-		}{{epoch + 1, 75}, {-1, 0}, {epoch, 0}}
+		}{{epoch + 1, 75}, {-1, 0}, {-2, 0}, {epoch, 0}}
 		if epoch > 0 {
 			cases = append(cases, struct {
 				epoch int32

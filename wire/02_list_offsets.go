@@ -48,7 +48,7 @@ func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.Li
 	if req.ReplicaID == -1 && req.IsolationLevel == 1 {
 		isolation = storage.ReadCommitted
 	}
-	twice := repeatedOffsets(req)
+	twice, places := repeatedOffsets(req), map[string]int{} // places of topics in the answer
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		out := kmsg.ListOffsetsResponseTopic{
@@ -81,9 +81,18 @@ func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.Li
 			}
 			out.Partitions = append(out.Partitions, answer)
 		}
-		if len(out.Partitions) > 0 {
-			resp.Topics = append(resp.Topics, out)
+		if len(out.Partitions) == 0 {
+			continue
 		}
+		// A topic that is named twice has one answer. Kafka: ReplicaManager.fetchOffset keeps them by partition.
+		if at, again := places[t.Topic]; again {
+			resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, out.Partitions...)
+			continue
+		}
+		if len(req.Topics) > 1 {
+			places[t.Topic] = len(resp.Topics)
+		}
+		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil
 }

@@ -48,6 +48,19 @@ func atTimes(timestamps ...int64) []byte {
 	return append([]byte(nil), b.Bytes()...)
 }
 
+func TestListOffsetsAnswersATopicOnce(t *testing.T) {
+	b := newBroker(t, nil)
+	b.topic("t", 2)
+	b.topic("u", 1)
+	req := listOffsetsRequest(7, "t", -1, -1)
+	req.Topics[1].Partitions[0].Partition = 1
+	req.Topics = append(req.Topics[:1:1], listOffsetsRequest(7, "u", -1).Topics[0], req.Topics[1])
+	resp := ask[*kmsg.ListOffsetsResponse](b, req)
+	if len(resp.Topics) != 2 || resp.Topics[0].Topic != "t" || len(resp.Topics[0].Partitions) != 2 || len(resp.Topics[1].Partitions) != 1 {
+		t.Errorf("t, u and t again: got %+v, want t with two partitions and u with one", resp.Topics)
+	}
+}
+
 func TestListOffsetsFieldCases(t *testing.T) {
 	atVersions(t, "LOFF-01", 2, 1, func(t *testing.T, v int16) {
 		b := newBroker(t, nil)

@@ -19,23 +19,42 @@ import (
 // offsetHighWatermark in a request stands for the high watermark.
 const offsetHighWatermark = -1
 
-// deleteRecords answers a DeleteRecords request: it moves the start of each partition.
+// deleteRecords answers a DeleteRecords request: it moves the start of each partition. Of a partition that is named twice
+// the last mention counts; a topic that is has one answer, and one without partitions has none.
 func (s *Server) deleteRecords(r *request, req *kmsg.DeleteRecordsRequest) (*kmsg.DeleteRecordsResponse, error) {
-	resp := &kmsg.DeleteRecordsResponse{Version: req.Version, Topics: make([]kmsg.DeleteRecordsResponseTopic, len(req.Topics))}
+	resp := &kmsg.DeleteRecordsResponse{Version: req.Version, Topics: make([]kmsg.DeleteRecordsResponseTopic, 0, len(req.Topics))}
+	places := make(map[string]int, len(req.Topics)) // of topics in the answer
+	last := make(map[fetchKey]int64)                // offsets
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		out := &resp.Topics[i]
-		out.Topic = t.Topic
-		out.Partitions = make([]kmsg.DeleteRecordsResponseTopicPartition, len(t.Partitions))
-		allowed := s.authorize(r, opDelete, resourceTopic, t.Topic)
 		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			key := fetchKey{topic: t.Topic, partition: p.Partition}
+			_, again := last[key]
+			last[key] = p.Offset
+			if again {
+				continue
+			}
+			at, known := places[t.Topic]
+			if !known {
+				at = len(resp.Topics)
+				places[t.Topic] = at
+				resp.Topics = append(resp.Topics, kmsg.DeleteRecordsResponseTopic{Topic: t.Topic})
+			}
+			answer := kmsg.DeleteRecordsResponseTopicPartition{Partition: p.Partition, LowWatermark: -1}
+			resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, answer)
+		}
+	}
+	for i := range resp.Topics {
+		out := &resp.Topics[i]
+		allowed := s.authorize(r, opDelete, resourceTopic, out.Topic)
+		for j := range out.Partitions {
 			answer := &out.Partitions[j]
-			answer.Partition, answer.LowWatermark = t.Partitions[j].Partition, -1
 			if !allowed {
 				answer.ErrorCode = kerr.TopicAuthorizationFailed.Code
 				continue
 			}
-			low, err := s.deleteBefore(t.Topic, t.Partitions[j].Partition, t.Partitions[j].Offset)
+			low, err := s.deleteBefore(out.Topic, answer.Partition, last[fetchKey{topic: out.Topic, partition: answer.Partition}])
 			if err != nil {
 				answer.ErrorCode = errorCode(err)
 				continue

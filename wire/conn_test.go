@@ -137,6 +137,10 @@ func TestHeadersOfAllKinds(t *testing.T) { // NET-08, NET-09
 		{"unknown tags, version 12", 12, append(head(12, nil, extra...), body[:3:3]...)},
 	}
 	tests[4].frame = append(tests[4].frame, extra...)
+	lessThanNull := append(head(1, nil), 0, 0, 0, 0)
+	lessThanNull[lengthSize+fixedHeaderSize+1] = 0xfe
+	tests = append(tests, tests[0])
+	tests[5].name, tests[5].frame = "client id of length -2, which is null too", lessThanNull
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, nil)
 		c := s.dial(t)

@@ -30,6 +30,7 @@ type fetchPartition struct {
 	key       fetchKey
 	want      fetchWant
 	inSession *sessionPartition // nil without a session
+	topicName string            // that the topic's id stands for, or stood when the session last found it; "" by name
 	log       *storage.Log      // nil when the partition was not found or may not be read
 
 	code          int16

@@ -69,6 +69,9 @@ type fetchSession struct {
 type sessionPartition struct {
 	key  fetchKey
 	want fetchWant
+	// topicName is what the topic's id stood for when it was last found, which may have been before the topic was
+	// deleted; "" in a session of names and before it was found.
+	topicName string
 
 	highWatermark int64
 	logStart      int64
@@ -155,7 +158,7 @@ func (c *fetchSessions) begin(now time.Time, id, epoch int32, byTopic bool, aske
 	s.epoch = nextFetchEpoch(s.epoch)
 	all := asked[:0]
 	for p := s.first; p != nil; p = p.after {
-		all = append(all, fetchPartition{key: p.key, want: p.want, inSession: p})
+		all = append(all, fetchPartition{key: p.key, want: p.want, inSession: p, topicName: p.topicName})
 	}
 	if len(all) < len(asked) {
 		clear(asked[len(all):])
@@ -176,6 +179,7 @@ func (c *fetchSessions) finish(now time.Time, x fetchContext, read []fetchPartit
 		}
 		for i := range read {
 			p := &read[i]
+			p.inSession.topicName = p.topicName
 			if p.inSession.gone || !p.inSession.mustSend(p) {
 				p.omit = true
 			} else if len(p.records) > 0 { // fairness: who had data waits for the others
@@ -224,7 +228,7 @@ func (c *fetchSessions) create(now time.Time, byTopic bool, read []fetchPartitio
 	}
 	for i := range read {
 		p := &read[i]
-		s.add(&sessionPartition{key: p.key, want: p.want, highWatermark: p.highWatermark, logStart: p.logStart})
+		s.add(&sessionPartition{key: p.key, want: p.want, topicName: p.topicName, highWatermark: p.highWatermark, logStart: p.logStart})
 	}
 	c.byID[s.id] = s
 	c.linkSession(s)

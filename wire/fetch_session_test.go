@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/storage"
 )
@@ -195,5 +196,38 @@ func TestFetchEpochSkipsSpecialValues(t *testing.T) {
 		if got := nextFetchEpoch(c.epoch); got != c.want {
 			t.Errorf("epoch after %d: got %d, want %d", c.epoch, got, c.want)
 		}
+	}
+}
+
+// A session of ids remembers the name of a topic, so that it can tell a deleted topic, and one made again, from an id that
+// was never known.
+func TestFetchSessionTellsOfADeletedTopic(t *testing.T) {
+	b := newBroker(t, nil)
+	b.topic("t", 1)
+	b.topic("u", 1)
+	req := b.fetchRequest(13, asked{"t", 0, 0}, asked{"u", 0, 0})
+	req.SessionEpoch = 0
+	id, epoch := ask[*kmsg.FetchResponse](b, req).SessionID, int32(0)
+	next := func(waitMs int32) int16 {
+		epoch++
+		req := b.fetchRequest(13)
+		req.SessionID, req.SessionEpoch, req.MaxWaitMillis = id, epoch, waitMs
+		return b.fetchOne(req).ErrorCode
+	}
+	old, _ := b.store.Topic("t")
+	if err := b.store.DeleteTopic(old.ID()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if code := next(0); code != 3 {
+			t.Errorf("deleted: got error %d, want 3", code)
+		}
+	}
+	b.topic("t", 1)
+	if code := next(3_600_000); code != 103 {
+		t.Errorf("made again: got error %d, want 103", code)
+	}
+	if code := b.fetchOne(&kmsg.FetchRequest{Version: 13, SessionEpoch: -1, Topics: req.Topics[:1]}).ErrorCode; code != 100 {
+		t.Errorf("without the session: got error %d, want 100", code)
 	}
 }

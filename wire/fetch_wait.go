@@ -12,7 +12,7 @@ func (f *fetchCall) readOrWait(partitions []fetchPartition, deadline time.Time) 
 		return nil
 	}
 	n, urgent, err := f.read(partitions)
-	if err != nil || urgent || n >= f.minBytes || !f.s.now().Before(deadline) {
+	if err != nil || urgent || f.urgent || n >= f.minBytes || !f.s.now().Before(deadline) {
 		return err
 	}
 	f.release() // who waits holds no memory

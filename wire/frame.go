@@ -12,7 +12,7 @@ import (
 //	key      int16
 //	version  int16
 //	id       int32, the correlation id
-//	client   int16 length and bytes, -1 for null; the length is never compact
+//	client   int16 length and bytes, negative for null; the length is never compact
 //	tags     flexible versions only: a count, then number, size and bytes of each
 //	body     by key and version
 //
@@ -38,7 +38,7 @@ func frameErrorf(format string, args ...any) error {
 type header struct {
 	key, version  int16
 	correlationID int32
-	clientID      []byte // aliases the frame; nil for null
+	clientID      []byte // aliases the frame; nil for null, which is any negative length
 }
 
 // parseHeader cuts the header off a frame (without its length). flexible says whether a tag section follows the client
@@ -52,7 +52,7 @@ func parseHeader(frame []byte, flexible func(key, version int16) bool) (h header
 	h.correlationID = int32(binary.BigEndian.Uint32(frame[4:]))
 	n := int(int16(binary.BigEndian.Uint16(frame[fixedHeaderSize:])))
 	body = frame[smallestFrame:]
-	if n > len(body) || n < -1 {
+	if n > len(body) {
 		return h, nil, frameErrorf("client id of %d bytes with %d bytes left", n, len(body))
 	}
 	if n >= 0 {

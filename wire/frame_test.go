@@ -58,8 +58,8 @@ func FuzzHeader(f *testing.F) {
 		again := binary.BigEndian.AppendUint16(nil, uint16(h.key))
 		again = binary.BigEndian.AppendUint16(again, uint16(h.version))
 		again = binary.BigEndian.AppendUint32(again, uint32(h.correlationID))
-		if h.clientID == nil {
-			again = append(again, 0xff, 0xff)
+		if client := frame[fixedHeaderSize:smallestFrame]; h.clientID == nil && client[0] >= 0x80 {
+			again = append(again, client...) // null is any negative length
 		} else {
 			again = append(binary.BigEndian.AppendUint16(again, uint16(len(h.clientID))), h.clientID...)
 		}

@@ -7,14 +7,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
 )
 
 // groupConfigs are the configs that a group may have of its own, sorted by name. A synonym is the broker config that
-// gives the default. They are kept and described; the coordinator does not ask for them yet.
+// gives the default. Those of consumer groups have an effect; those of share and streams groups are kept and described.
 //
 // Kafka: GroupConfig.CONFIG_DEF, ALL_GROUP_CONFIG_SYNONYMS.
 var groupConfigs = []storage.ConfigDef{
@@ -228,4 +230,54 @@ func (c *BrokerConfig) groupNumber(own map[string]string, name string) int64 {
 	}
 	n, _ := strconv.ParseInt(v, 10, 64)
 	return n
+}
+
+// Groups is what the configuration says of groups. The configs of one group are read when the coordinator asks, so that
+// a change holds from then on; those of all groups are what they were at the start.
+func (c *BrokerConfig) Groups(store *storage.Store) groups.Config {
+	duration := func(name string) time.Duration { return time.Duration(c.Int(name)) * time.Millisecond }
+	return groups.Config{
+		MinSessionTimeout:     duration("group.min.session.timeout.ms"),
+		MaxSessionTimeout:     duration("group.max.session.timeout.ms"),
+		InitialRebalanceDelay: duration("group.initial.rebalance.delay.ms"),
+		MaxSize:               int(c.Int("group.max.size")),
+
+		OffsetsRetention:     time.Duration(c.Int("offsets.retention.minutes")) * time.Minute,
+		OffsetsCheckInterval: duration("offsets.retention.check.interval.ms"),
+
+		ConsumerMaxSize:         int(c.Int("group.consumer.max.size")),
+		ConsumerAssignors:       c.List("group.consumer.assignors"),
+		Migration:               groups.MigrationPolicy(strings.ToLower(c.String("group.consumer.migration.policy"))),
+		RegexRefresh:            duration("group.consumer.regex.refresh.interval.ms"),
+		ConsumerProtocolRefused: !slices.Contains(c.List("group.coordinator.rebalance.protocols"), "consumer"),
+
+		ShareMaxSize:   int(c.Int("group.share.max.size")),
+		ShareAssignors: c.List("group.share.assignors"),
+
+		Group: func(id string) groups.GroupConfig {
+			return c.group(store.ResourceConfigs(kindGroup, id))
+		},
+	}
+}
+
+// group is what holds for a group with configs of its own. One that was set under other bounds is moved into those that
+// the broker's set now. Kafka: GroupConfig.evaluate.
+func (c *BrokerConfig) group(own map[string]string) groups.GroupConfig {
+	duration := func(name string) time.Duration {
+		n := c.groupNumber(own, name)
+		for _, b := range groupBounds {
+			if _, ok := own[name]; ok && b.name == name {
+				n = min(max(n, c.Int(b.least)), c.Int(b.most))
+			}
+		}
+		return time.Duration(n) * time.Millisecond
+	}
+	return groups.GroupConfig{
+		ConsumerSessionTimeout:     duration("consumer.session.timeout.ms"),
+		ConsumerHeartbeatInterval:  duration("consumer.heartbeat.interval.ms"),
+		ConsumerAssignmentInterval: duration("consumer.assignment.interval.ms"),
+		ShareSessionTimeout:        duration("share.session.timeout.ms"),
+		ShareHeartbeatInterval:     duration("share.heartbeat.interval.ms"),
+		ShareAssignmentInterval:    duration("share.assignment.interval.ms"),
+	}
 }

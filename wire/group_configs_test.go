@@ -1,11 +1,14 @@
 package wire
 
 import (
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -165,5 +168,34 @@ func TestListConfigResources(t *testing.T) {
 		if code != x.code || !slices.Equal(got, x.want) {
 			t.Errorf("version %d, kinds %v: got %q and code %d, want %q and %d", x.version, x.kinds, got, code, x.want, x.code)
 		}
+	}
+}
+
+// A group's configs hold from the next question on, within the broker's bounds.
+func TestGroupsGetTheirConfigs(t *testing.T) {
+	b := newBroker(t, map[string]string{
+		"group.consumer.max.session.timeout.ms": "50000", "group.consumer.migration.policy": "Upgrade",
+		"group.coordinator.rebalance.protocols": "classic", "group.min.session.timeout.ms": "10",
+		"offsets.retention.minutes": "3", "group.initial.rebalance.delay.ms": "0",
+	})
+	config := b.s.config.Groups(b.store)
+	if config.Migration != groups.MigrateUpgrade || !config.ConsumerProtocolRefused || config.MinSessionTimeout != 10*time.Millisecond ||
+		config.OffsetsRetention != 3*time.Minute || config.InitialRebalanceDelay != 0 || config.MaxSize != math.MaxInt32 {
+		t.Errorf("got %+v, want what the broker's configs say", config)
+	}
+	want := groups.DefaultGroupConfig()
+	if got := config.Group("g"); got != want {
+		t.Errorf("group without configs: got %+v, want %+v", got, want)
+	}
+	// The session timeout was set when the bound was wider.
+	if err := b.store.SetResourceConfigs(kindGroup, "g", map[string]string{"consumer.session.timeout.ms": "60000", "consumer.heartbeat.interval.ms": "6000"}); err != nil {
+		t.Fatal(err)
+	}
+	want.ConsumerSessionTimeout, want.ConsumerHeartbeatInterval = 50*time.Second, 6*time.Second
+	if got := config.Group("g"); got != want {
+		t.Errorf("group with configs: got %+v, want %+v", got, want)
+	}
+	if got := config.Group("other"); got != groups.DefaultGroupConfig() {
+		t.Errorf("another group: got %+v, want the defaults", got)
 	}
 }
