@@ -126,13 +126,14 @@ func (c *Cleaner) Retain(ctx context.Context) {
 
 // retain applies retention to one log.
 func (c *Cleaner) retain(l *storage.Log) {
-	err := c.retainLog(l)
+	err := c.RetainLog(l)
 	if err != nil && !passing(err) {
 		c.o.Logger.Warn("retention failed", "log", name(l), "err", err)
 	}
 }
 
-func (c *Cleaner) retainLog(l *storage.Log) error {
+// RetainLog applies retention to one log now, as its config and the clock of Options say. Errors are those of storage.
+func (c *Cleaner) RetainLog(l *storage.Log) error {
 	segments, err := l.Segments()
 	if err != nil {
 		return err

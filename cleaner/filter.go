@@ -2,6 +2,7 @@ package cleaner
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
@@ -90,7 +91,7 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 	case stay == int(b.Count()) && !stamp:
 		return b, nil
 	case stamp:
-		horizon = f.nowMs + f.retentionMs
+		horizon = f.nowMs + min(f.retentionMs, math.MaxInt64-f.nowMs) // as good as never
 		f.stats.HorizonsStamped++
 	}
 	return f.rebuild(b, horizon)

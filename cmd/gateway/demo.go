@@ -11,6 +11,6 @@ func newDemoCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	demo.AddCommand(newDemoRecordCommand())
+	demo.AddCommand(newDemoRecordCommand(), newDemoCleanerCommand())
 	return demo
 }
