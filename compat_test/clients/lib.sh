@@ -68,6 +68,19 @@ venv_install() {
   retry bin/pip install --quiet --disable-pip-version-check "${venv_pins[@]}"
 }
 
+# go_client FOLDER ARGUMENT...: builds and runs the program in FOLDER of ../go.
+go_client() {
+  local built code
+  command -v go >/dev/null || absent "no Go here"
+  cd "$here/../go" || exit 1
+  retry go mod download || absent "the modules of go.mod could not be fetched"
+  built=$(mktemp -d)
+  go build -o "$built/client" "./$1" >&2 && "$built/client" "${@:2}"
+  code=$?
+  rm -rf "$built"
+  exit $code
+}
+
 # feature NAME FUNCTION: for clients that are driven by a shell: runs FUNCTION, which ends at its first command that
 # fails, and reports on it. The last line of its standard error is the reason.
 feature() {

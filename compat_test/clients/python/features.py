@@ -46,12 +46,11 @@ class Unsupported(Exception):
 
 
 def create_topic(client, topic):
-    client.create(topic, 3, {})
-    equal("partitions", client.partitions(topic), 3)
+    create(client, topic, 3, {})
 
 
 def produce(client, topic):
-    client.create(topic, 3, {})
+    create(client, topic, 3, {})
     now = milliseconds()
     records = []
     for p in range(3):
@@ -66,7 +65,7 @@ def produce(client, topic):
 
 
 def codec(client, topic, name):
-    client.create(topic, 1, {})
+    create(client, topic, 1, {})
     records = plain(100, 0, value="value %04d of many that look the same, the same, the same, the same")
     client.produce(topic, records, name, False)
     same_records(client.read(topic, {0: 0}), records)
@@ -93,14 +92,14 @@ def codec_zstd(client, topic):
 
 
 def consume_from_start(client, topic):
-    client.create(topic, 3, {})
+    create(client, topic, 3, {})
     records = [r for p in range(3) for r in plain(50, p)]
     client.produce(topic, records, "none", False)
     same_records(client.read(topic, {p: client.earliest(topic, p) for p in range(3)}), records)
 
 
 def resume_by_timestamp(client, topic):
-    client.create(topic, 1, {})
+    create(client, topic, 1, {})
     records = plain(10, 0, step=1000)
     client.produce(topic, records, "none", False)
     offset = client.offset_for_time(topic, 0, records[4].timestamp - 500)
@@ -109,22 +108,22 @@ def resume_by_timestamp(client, topic):
 
 
 def list_configs(client, topic):
-    client.create(topic, 1, {"retention.ms": "86400000"})
+    create(client, topic, 1, {"retention.ms": "86400000"})
     configs = client.configs(topic)
     equal("retention.ms", configs["retention.ms"], Config("86400000", False))
     equal("cleanup.policy", configs["cleanup.policy"], Config("delete", True))
 
 
 def alter_configs(client, topic):
-    client.create(topic, 1, {"retention.ms": "86400000", "max.message.bytes": "100000"})
+    create(client, topic, 1, {"retention.ms": "86400000", "max.message.bytes": "100000"})
     client.alter(topic, {"retention.ms": "3600000"})
-    configs = client.configs(topic)
+    configs = until(lambda c: c["retention.ms"].value != "86400000", client.configs, topic)
     equal("retention.ms", configs["retention.ms"], Config("3600000", False))
     equal("max.message.bytes", configs["max.message.bytes"], Config("100000", False))
 
 
 def delete_records(client, topic):
-    client.create(topic, 1, {})
+    create(client, topic, 1, {})
     records = plain(10, 0)
     client.produce(topic, records, "none", False)
     client.delete_before(topic, 0, 4)
@@ -133,25 +132,21 @@ def delete_records(client, topic):
 
 
 def idempotent(client, topic):
-    client.create(topic, 1, {})
+    create(client, topic, 1, {})
     records = plain(1000, 0)
     client.produce(topic, records, "none", True)
     same_records(client.read(topic, {0: 0}), records)
 
 
 def delete_topic(client, topic):
-    client.create(topic, 3, {})
-    equal("partitions", client.partitions(topic), 3)
+    create(client, topic, 3, {})
     client.delete(topic)
-    deadline = time.monotonic() + 20
-    while (left := client.partitions(topic)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    equal("partitions after 20 s", left, 0)
+    equal("partitions", until(lambda n: n == 0, client.partitions, topic), 0)
 
 
 def commit_resume(client, topic):
     group = topic + "-group"
-    client.create(topic, 1, {})
+    create(client, topic, 1, {})
     records = plain(10, 0)
     client.produce(topic, records, "none", False)
     first = client.read(topic, {0: 0})[:5]
@@ -159,6 +154,20 @@ def commit_resume(client, topic):
     offset = client.committed(group, topic, 0)
     equal("committed offset", offset, 5)
     same_records(client.read(topic, {0: offset}), records[5:])
+
+
+def create(client, topic, partitions, configs):
+    """Makes a topic, and waits until it is in the metadata."""
+    client.create(topic, partitions, configs)
+    equal("partitions", until(lambda n: n > 0, client.partitions, topic), partitions)
+
+
+def until(done, ask, *arguments):
+    """Asks until the answer is done, for 20 s: Kafka's controller answers a moment before its brokers know."""
+    deadline = time.monotonic() + 20
+    while not done(answer := ask(*arguments)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return answer
 
 
 def plain(count, partition, value="value %d", step=1):
