@@ -123,6 +123,7 @@ func (l *Log) discard(s *segment) {
 			l.logger().Warn("segment file could not be removed", "file", filepath.Base(name), "err", err)
 		}
 	}
+	l.removeNote(s)
 }
 
 // removeDeleted removes the deleted files whose delay is over and returns when the next one is due; zero for none.

@@ -22,8 +22,6 @@ type directoryPlan struct {
 	// snapshots are the offsets of producer snapshots, ascending.
 	snapshots []int64
 	epochs    bool // there is a leader epoch checkpoint
-	// notes are the names of notes of replacements. They go last.
-	notes []string
 	// orphans are the base offsets of index files without a .log file, which are among the leftovers.
 	orphans []int64
 }
@@ -35,6 +33,7 @@ type plannedSegment struct {
 	index  bool   // there is an offset index
 	times  bool   // a time index
 	txns   bool   // a transaction index
+	reach  int64  // what the segment's note says; 0 without one
 }
 
 // parseSegmentFile takes the name of a segment's file apart.
@@ -69,7 +68,7 @@ func planDirectory(names []string, replaced func(base int64) (next int64, err er
 	plan := &directoryPlan{}
 	plain, swap := map[int64]*found{}, map[int64]*found{}
 	minCleaned := int64(-1)
-	noted := map[int64]int64{} // by the base of a replacement, the offset after what it replaces
+	noted := map[int64][]int64{} // by the base of a segment, how far it reaches
 	for _, name := range names {
 		if name == leaderEpochFile {
 			plan.epochs = true
@@ -79,8 +78,7 @@ func planDirectory(names []string, replaced func(base int64) (next int64, err er
 			continue
 		}
 		if base, next, ok := parseNote(name); ok {
-			noted[base] = max(noted[base], next)
-			plan.notes = append(plan.notes, name)
+			noted[base] = append(noted[base], next)
 			continue
 		}
 		base, suffix, state, ok := parseSegmentFile(name)
@@ -142,7 +140,7 @@ func planDirectory(names []string, replaced func(base int64) (next int64, err er
 		if err != nil {
 			return nil, err
 		}
-		next = max(next, noted[base])
+		next = slices.Max(append(noted[base], next))
 		for b, g := range plain {
 			if b >= base && (b < next || b == base) {
 				drop(b, g, "")
@@ -160,8 +158,29 @@ func planDirectory(names []string, replaced func(base int64) (next int64, err er
 		plan.segments = append(plan.segments, plannedSegment{base: base, index: f.index, times: f.times, txns: f.txns})
 	}
 	slices.SortFunc(plan.segments, func(a, b plannedSegment) int { return cmp.Compare(a.base, b.base) })
+	plan.readNotes(noted)
 	slices.Sort(plan.snapshots)
 	slices.Sort(plan.orphans)
 	slices.Sort(plan.remove)
 	return plan, nil
+}
+
+// readNotes gives the segments what their notes say. One that is about to be replaced has two notes: its own goes no further
+// than the next segment. Notes that mean nothing are leftovers.
+func (plan *directoryPlan) readNotes(noted map[int64][]int64) {
+	for i := range plan.segments {
+		p := &plan.segments[i]
+		for _, reach := range noted[p.base] {
+			if i+1 == len(plan.segments) || reach <= plan.segments[i+1].base {
+				p.reach = max(p.reach, reach)
+			}
+		}
+	}
+	for base, reaches := range noted {
+		for _, reach := range reaches {
+			if !slices.ContainsFunc(plan.segments, func(p plannedSegment) bool { return p.base == base && p.reach == reach }) {
+				plan.remove = append(plan.remove, noteName(base, reach))
+			}
+		}
+	}
 }

@@ -33,7 +33,11 @@ func TestPlanDirectory(t *testing.T) {
 		}
 		var b strings.Builder
 		for _, s := range plan.segments {
-			fmt.Fprintf(&b, "segment %d%s index=%v times=%v txns=%v\n", s.base, s.suffix, s.index, s.times, s.txns)
+			fmt.Fprintf(&b, "segment %d%s index=%v times=%v txns=%v", s.base, s.suffix, s.index, s.times, s.txns)
+			if s.reach > 0 {
+				fmt.Fprintf(&b, " reach=%d", s.reach)
+			}
+			b.WriteString("\n")
 		}
 		for _, name := range plan.remove {
 			if name = strings.TrimLeft(name, "0"); name[0] == '.' {

@@ -17,7 +17,8 @@
 //	    00000000000000000000.timeindex     timestamp -> offset, sparse
 //	    00000000000000000000.txnindex      aborted transactions whose marker is in the segment; only if there are any
 //	    00000000000000004711.snapshot      producer state before offset 4711, written when a segment is closed
-//	    NNN.MMM.replaces                   while segments from offset NNN up to MMM are being replaced
+//	    NNN.MMM.reaches                    the segment of base offset NNN was rewritten and goes up to offset MMM, though its
+//	                                       last batch may not
 //	    00000000000000000000.log.torn-123  what recovery cut off at position 123; for people
 //
 // The records are the truth. Indexes, snapshots, epochs and checkpoints are caches: they are made anew from the batches
@@ -49,8 +50,8 @@
 //	records     at the next start.
 //	recovery    does the same again: it removes what counts for nothing, cuts, syncs, then writes caches.
 //	flush       index entries beyond the recovery point, or parts of them: they are dropped and made anew.
-//	rewrite     .cleaned files count for nothing, .swap files stand in for what they replace (the name of the .replaces
-//	            file says how far that reaches), .deleted files go.
+//	rewrite     .cleaned files count for nothing, .swap files stand in for what they replace (the name of the .reaches
+//	            file says how far they go), .deleted files go.
 //
 // # Lock order
 //

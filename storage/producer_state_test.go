@@ -153,7 +153,7 @@ func TestMarkerEndsTransactions(t *testing.T) {
 	if c, ok := s.endTxn(batchHeader{producer: 3, epoch: 7, offset: 16, transactional: true}.batch(), commit, 500); ok {
 		t.Errorf("marker without data ended %+v", c)
 	}
-	if got := s.infos()[2]; got != (ProducerInfo{ProducerID: 3, Epoch: 7, LastSequence: -1, LastTimestamp: 500, TxnFirstOffset: -1}) {
+	if got := s.infos()[2]; got != (ProducerInfo{ProducerID: 3, Epoch: 7, LastOffset: -1, LastSequence: -1, LastTimestamp: 500, TxnFirstOffset: -1}) {
 		t.Errorf("producer 3 after a marker without data is %+v", got)
 	}
 }

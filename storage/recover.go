@@ -187,17 +187,7 @@ func (r *recovery) tidy() error {
 		}
 		p.suffix, r.names = "", true
 	}
-	if err := r.syncNames(); err != nil {
-		return err
-	}
-	// A replacement that has its plain names for good needs its note no more.
-	for len(r.plan.notes) > 0 {
-		if err := l.ctx.fs.Remove(l.path(r.plan.notes[0])); err != nil && !notExist(err) {
-			return err
-		}
-		r.plan.notes = r.plan.notes[1:]
-	}
-	return nil
+	return r.syncNames()
 }
 
 // syncNames makes changed names durable.
@@ -248,6 +238,9 @@ func (r *recovery) openSegments() error {
 		}
 		if err != nil {
 			return err
+		}
+		if s.reach = p.reach; r.torn == nil {
+			s.next = max(s.next, s.reach)
 		}
 	}
 	l.segments = l.segments[:len(l.segments)-len(r.lost)]

@@ -11,21 +11,23 @@ import (
 
 // A replacement takes the place of its sources in four steps, each durable before the next:
 //
-//	1  its files, with cleanedSuffix, and the note of what they replace
+//	1  its files, with cleanedSuffix, and a note of how far it reaches
 //	2  the files have swapSuffix: from here on a start takes the replacement, before the sources
 //	3  the sources have deletedSuffix
-//	4  the files have their plain names; the note goes
+//	4  the files have their plain names
 //
-// The note is an empty file whose name has the base offset of the replacement and the offset after its last source.
-// The last batches of the sources may not be in the replacement, so that its own end does not tell which files it stands
-// in for. Kafka has no such file: LogLoader goes by the end of the replacement.
-const noteSuffix = ".replaces"
+// The note is an empty file whose name has the base offset of the segment and the offset after the last of what it was
+// made of. The last batches of the sources may not be in the replacement. So without the note its own end would not tell
+// which files it stands in for, nor, later, that nothing is missing between it and the next segment, or that the log ends
+// there. The note stays as long as the segment, unless that ends where it says. Kafka has no such file: LogLoader goes by
+// the end of the replacement.
+const noteSuffix = ".reaches"
 
-// noteName is the name of the note of a replacement.
-func noteName(base, next int64) string { return fmt.Sprintf("%020d.%020d%s", base, next, noteSuffix) }
+// noteName is the name of the note of a segment.
+func noteName(base, reach int64) string { return fmt.Sprintf("%020d.%020d%s", base, reach, noteSuffix) }
 
 // parseNote takes the name of a note apart.
-func parseNote(name string) (base, next int64, ok bool) {
+func parseNote(name string) (base, reach int64, ok bool) {
 	digits, found := strings.CutSuffix(name, noteSuffix)
 	from, to, dot := strings.Cut(digits, ".")
 	if !found || !dot || len(from) != 20 || len(to) != 20 {
@@ -35,8 +37,19 @@ func parseNote(name string) (base, next int64, ok bool) {
 	if err != nil || base < 0 || from[0] == '+' {
 		return 0, 0, false
 	}
-	next, err = strconv.ParseInt(to, 10, 64)
-	return base, next, err == nil && next > base && to[0] != '+'
+	reach, err = strconv.ParseInt(to, 10, 64)
+	return base, reach, err == nil && reach > base && to[0] != '+'
+}
+
+// removeNote removes the note of a segment, if it has one.
+func (l *Log) removeNote(s *segment) {
+	if s.reach == 0 {
+		return
+	}
+	name := noteName(s.base, s.reach)
+	if err := l.ctx.fs.Remove(l.path(name)); err != nil && !notExist(err) {
+		l.logger().Warn("note of a segment could not be removed", "file", name, "err", err)
+	}
 }
 
 // replace makes the new segment durable and puts it in the place of its sources.
@@ -45,6 +58,7 @@ func (w *rewrite) replace() error {
 	if err := w.complete(); err != nil {
 		return err
 	}
+	w.segment.reach = w.next
 	note, err := l.ctx.fs.Create(w.note())
 	if err == nil {
 		err = note.Close()
@@ -73,9 +87,7 @@ func (w *rewrite) replace() error {
 	return err
 }
 
-func (w *rewrite) note() string {
-	return filepath.Join(w.l.dir, noteName(w.segment.base, w.next))
-}
+func (w *rewrite) note() string { return w.l.path(noteName(w.segment.base, w.next)) }
 
 // rename gives the files of the new segment another ending, the .log file last.
 func (w *rewrite) rename(to string) error {
@@ -181,9 +193,13 @@ func (w *rewrite) settle() error {
 		// The log start moved past it before its files had the names under which it was to be discarded.
 		l.discard(w.segment)
 	}
-	// The replacement looks like any other segment for good; the note means nothing any more.
-	if err := l.ctx.fs.Remove(w.note()); err != nil && !notExist(err) {
-		l.logger().Warn("note of a replacement could not be removed", "file", filepath.Base(w.note()), "err", err)
+	for _, s := range w.sources {
+		if s.base != w.segment.base || s.reach != w.next {
+			l.removeNote(s)
+		}
+	}
+	if w.end == w.next {
+		l.removeNote(w.segment)
 	}
 	return nil
 }

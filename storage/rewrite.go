@@ -72,6 +72,7 @@ type rewrite struct {
 	l       *Log
 	sources []*segment // each is held
 	next    int64      // offset after the last of them
+	end     int64      // offset after the last batch that was kept
 
 	segment *segment // the new one; nil while everything is as in the only source
 	open    bool     // its .log file is in use
@@ -253,6 +254,7 @@ func (w *rewrite) add(source *segment, b record.Batch) error {
 			s.txns.append(a)
 		}
 	}
+	w.end = b.NextOffset()
 	w.buf = append(w.buf, b...)
 	if len(w.buf) < rewriteBuffer {
 		return nil

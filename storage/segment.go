@@ -45,6 +45,8 @@ type segment struct {
 	txns    txnIndex
 	// maxTime is the largest timestamp and the last offset of the batch that has it, {noTimestamp, base} for none.
 	maxTime TimeEntry
+	// reach is the offset in the segment's note, 0 when it has none; see noteSuffix.
+	reach int64
 	// first is the largest timestamp of the first batch, from which segment.ms counts; noTimestamp for none.
 	first      int64
 	sinceEntry int64 // bytes since the last index entry

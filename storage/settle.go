@@ -171,8 +171,11 @@ func (r *recovery) cutTorn() error {
 	if err := cutFile(&r.tornAt.log, r.torn.position, false); err != nil {
 		return err
 	}
+	l.removeNote(r.tornAt)
+	r.tornAt.reach = 0
 	for _, s := range r.lost {
 		s.retire()
+		l.removeNote(s)
 		name := segmentFile(l.dir, s.base, logSuffix)
 		if err := l.ctx.fs.Rename(name, r.freeName(name+tornSuffix+"0")); err != nil && !notExist(err) {
 			return err
@@ -243,6 +246,9 @@ func (l *Log) takeOver() error {
 	if err := r.tidy(); err != nil {
 		return err
 	}
+	if err := r.noteGaps(); err != nil {
+		return err
+	}
 	r.write = true
 	seen := l.renewClosed()
 	err := r.finish()
@@ -259,6 +265,27 @@ func (l *Log) takeOver() error {
 	return nil
 }
 
+// noteGaps gives a note to each segment that ends before the next begins, as compaction leaves it: from now on that would
+// be taken for the end of the log. finish makes the notes durable.
+func (r *recovery) noteGaps() error {
+	l := r.l
+	for i, s := range l.segments[:max(len(l.segments)-1, 0)] {
+		next := l.segments[i+1].base
+		if s.next >= next {
+			continue
+		}
+		note, err := l.ctx.fs.Create(l.path(noteName(s.base, next)))
+		if err == nil {
+			err = note.Close()
+		}
+		if err != nil {
+			return err
+		}
+		s.reach, r.names = next, true
+	}
+	return nil
+}
+
 // renewClosed puts others in the place of the closed segments, whose indexes are about to change, and returns those that
 // readers see, who look at their indexes without a lock. mu is held.
 func (l *Log) renewClosed() (seen []*segment) {
@@ -269,7 +296,7 @@ func (l *Log) renewClosed() (seen []*segment) {
 		}
 		n := l.newSegment(s.base, 0, "")
 		n.size, n.next, n.offsets, n.times, n.txns = s.size, s.next, s.offsets, s.times, s.txns
-		n.maxTime, n.first, n.createdMs, n.modifiedMs = s.maxTime, s.first, s.createdMs, s.modifiedMs
+		n.maxTime, n.first, n.createdMs, n.modifiedMs, n.reach = s.maxTime, s.first, s.createdMs, s.modifiedMs, s.reach
 		l.segments[i] = n
 		seen = append(seen, s)
 	}
