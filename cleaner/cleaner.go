@@ -207,7 +207,7 @@ func (c *Cleaner) Compact(ctx context.Context) {
 // compactor returns what a thread works with.
 func (c *Cleaner) compactor(config Config) *compactor {
 	bytes := min(config.DedupeBytes/int64(max(config.Threads, 1)), 2<<30)
-	return &compactor{offsets: newOffsetMap(int(bytes), config.LoadFactor), pace: c.pace}
+	return &compactor{offsets: newOffsetMap(bytes, config.LoadFactor), pace: c.pace}
 }
 
 // pace waits as long as the limit of bytes per second demands.

@@ -19,6 +19,9 @@ const maxRange = 1<<40 - 2
 // million keys that happens once in about 10^18 passes, and nobody can bring it about. Kafka: SkimpyOffsetMap, which has 24
 // bytes a key and no secret.
 type offsetMap struct {
+	largest int64   // slots that it may have
+	load    float64 // share of the slots that is used
+
 	slots []byte
 	most  int // keys that it may hold
 	n     int
@@ -27,15 +30,23 @@ type offsetMap struct {
 }
 
 // newOffsetMap returns a map that takes at most so many bytes, of which the share load is used.
-func newOffsetMap(bytes int, load float64) *offsetMap {
-	slots := max(bytes/slotBytes, 2)
-	return &offsetMap{slots: make([]byte, slots*slotBytes), most: max(1, min(int(float64(slots)*load), slots-1))}
+func newOffsetMap(bytes int64, load float64) *offsetMap {
+	return &offsetMap{largest: max(bytes/slotBytes, 2), load: load}
 }
 
-// reset empties the map.
-func (m *offsetMap) reset() {
-	clear(m.slots)
-	m.n = 0
+// reset empties the map and makes it large enough for that many keys, as far as its bound allows.
+func (m *offsetMap) reset(keys int64) {
+	slots := m.largest
+	if n := float64(keys)/max(m.load, 0.01) + 2; n < float64(slots) {
+		slots = int64(n)
+	}
+	if int64(cap(m.slots)) < slots*slotBytes {
+		m.slots = make([]byte, slots*slotBytes)
+	} else {
+		m.slots = m.slots[:slots*slotBytes]
+		clear(m.slots)
+	}
+	m.n, m.most = 0, max(1, min(int(float64(slots)*m.load), int(slots)-1))
 	a, b := maphash.MakeSeed(), maphash.MakeSeed()
 	m.hash = func(key []byte) (high, low uint64) { return maphash.Bytes(a, key), maphash.Bytes(b, key) }
 }

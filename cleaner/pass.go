@@ -117,7 +117,7 @@ func (c *compactor) rewrite(ctx context.Context, l *storage.Log, g group, f *fil
 // buildMap notes the last offset of each key of the dirty part and returns up to where it got: the ceiling, or before it
 // when the map is full. Keys of aborted data do not count. Kafka: Cleaner.buildOffsetMap.
 func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (mapped int64, err error) {
-	c.offsets.reset()
+	c.offsets.reset(ch.ceiling - ch.firstDirty)
 	aborted, err := l.AbortedTxns(ch.firstDirty, ch.ceiling)
 	if err != nil {
 		return 0, err
