@@ -66,7 +66,9 @@ func (w *owner) enter(group string, c waiting) error {
 		return err
 	}
 	w.run(w.o.Now(), s.ensure(group), c)
-	w.settle()
+	if !w.releasing {
+		w.settle()
+	}
 	return nil
 }
 
