@@ -57,7 +57,7 @@ func (m *fakeMachine) tick(now time.Time) step {
 func (m *fakeMachine) loaded(time.Time) step { return step{} }
 
 func (m *fakeMachine) checkCommit(time.Time, *CommitRequest) ([]error, error) { return nil, m.refuse }
-func (m *fakeMachine) checkFetch(string, int32) error                         { return m.refuse }
+func (m *fakeMachine) checkFetch(string, int32) error                         { return nil }
 func (m *fakeMachine) checkOffsetDelete() error                               { return m.refuse }
 func (m *fakeMachine) subscribed(topic string) bool                           { return topic == m.reads }
 func (m *fakeMachine) checkDelete() error                                     { return m.refuse }
@@ -173,16 +173,7 @@ func (d *disk) breaks() (mend func()) {
 // coordinator opens a coordinator over d whose clock is package time's.
 func coordinator(t *testing.T, fsys vfs.FS, config Config) (*storage.Store, *Coordinator) {
 	t.Helper()
-	s, err := storage.Open("data", storage.Options{FS: fsys, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	c := New(Options{Store: s, Now: time.Now, OffsetsPartitions: 3, Config: config})
-	for _, w := range c.all() {
-		w.load()
-	}
-	return s, c
+	return openAt(t, fsys, time.Now, config)
 }
 
 // outcome is what a call came to.
