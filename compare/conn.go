@@ -143,17 +143,23 @@ func (c *conn) receiveAnswer(ctx context.Context, q *call, within time.Duration)
 	case err != nil:
 		return a, err
 	}
+	q.decode(&a)
+	return a, nil
+}
+
+// decode takes the frame of an answer apart: its header, and its body in the version of the request.
+func (q *call) decode(a *answer) {
+	frame := a.frame
 	if len(frame) < 4 {
 		a.outcome = fmt.Sprintf("answered with a frame of %d bytes", len(frame))
-		return a, nil
+		return
 	}
 	if id := int32(binary.BigEndian.Uint32(frame)); id != q.correlation {
 		a.outcome = fmt.Sprintf("answered request %+d of this connection", id-q.correlation)
-		return a, nil
+		return
 	}
 	version, flexible, at := q.version, q.api.Flexible.Has(q.version), 4
 	if q.api.Key == apiVersionsKey {
-		flexible = q.api.Flexible.Has(version)
 		// The answer to a version that the broker does not have comes in version 0.
 		if len(frame) >= 6 && binary.BigEndian.Uint16(frame[4:]) == unsupportedVersion {
 			version, flexible = 0, false
@@ -161,7 +167,7 @@ func (c *conn) receiveAnswer(ctx context.Context, q *call, within time.Duration)
 	} else if flexible {
 		if len(frame) < 5 {
 			a.outcome = "answered without a header's tags"
-			return a, nil
+			return
 		}
 		at++
 		if frame[4] != 0 {
@@ -169,13 +175,13 @@ func (c *conn) receiveAnswer(ctx context.Context, q *call, within time.Duration)
 		}
 	}
 	var left int
+	var err error
 	a.root, left, err = decodeBody(q.api.Response, frame[at:], at, version, flexible)
 	if err != nil {
 		a.fault = err.Error()
 	} else if left > 0 {
 		a.rest = frame[len(frame)-left:]
 	}
-	return a, nil
 }
 
 const (

@@ -54,6 +54,9 @@ func (r *Report) Repeat(c *CaseResult) string {
 	if r.Strict {
 		s += " --strict"
 	}
+	if r.ChangeBrokers {
+		s += " --change-brokers"
+	}
 	return s + " " + c.Name
 }
 

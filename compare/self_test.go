@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 
@@ -11,12 +12,16 @@ import (
 	"github.com/kaen-log/gateway/compare"
 )
 
-// newGateway starts a gateway in memory and returns its address.
+// newGateway starts a gateway in memory, with the configs that scenarios rely on, and returns its address.
 func newGateway(t *testing.T) string {
 	t.Helper()
+	config := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"}
+	for _, s := range scenarios(t) {
+		maps.Copy(config, s.Configs)
+	}
 	g, err := gateway.Start(t.Context(), gateway.Options{
 		Memory: true,
-		Config: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"},
+		Config: config,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -46,7 +51,7 @@ func TestTwoGatewaysDoNotDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{
-		A: newGateway(t), B: newGateway(t), Versions: "all", Seed: 1, Expected: expected,
+		A: newGateway(t), B: newGateway(t), Versions: "all", Seed: 1, ChangeBrokers: true, Expected: expected,
 		Log: func(line string) { t.Error(line) },
 	})
 	if err != nil {
@@ -67,7 +72,7 @@ func TestTwoGatewaysDoNotDiffer(t *testing.T) {
 // TestRunLeavesNothingBehind runs everything and then looks for topics that begin with the prefix.
 func TestRunLeavesNothingBehind(t *testing.T) {
 	a, b := newGateway(t), newGateway(t)
-	if _, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 2}); err != nil {
+	if _, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 2, ChangeBrokers: true}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := compare.TopicsWithPrefix(t.Context(), a, "gwcmp-")
@@ -124,7 +129,7 @@ steps:
 func TestFlippedFieldsAreReported(t *testing.T) {
 	a, b := newGateway(t), newGateway(t)
 	for round := range 3 {
-		r, flipped, err := compare.RunFlipped(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 4}, round)
+		r, flipped, err := compare.RunFlipped(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 4, ChangeBrokers: true}, round)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +160,7 @@ func TestGatewayAnswersAsKafkaDid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: newGateway(t), Golden: golden, Versions: "all", Seed: 5, Expected: expected})
+	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: newGateway(t), Golden: golden, Versions: "all", Seed: 5, ChangeBrokers: true, Expected: expected})
 	if err != nil {
 		t.Fatal(err)
 	}
