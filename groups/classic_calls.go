@@ -37,8 +37,10 @@ func (s *shard) join(now time.Time, e *entry, r *JoinRequest, reply func(JoinRep
 		switch m := e.machine; {
 		case m.kind() == KindClassic:
 			return e.classic().join(now, r, reply)
-		case m.kind() == KindConsumer && m.state() == string(classicEmpty):
+		case m.kind() == KindConsumer && m.state() == consumerEmpty:
 			before = m.tombstones()
+		case m.kind() == KindConsumer:
+			return e.consumer().joinClassic(now, r, reply)
 		default:
 			reply(JoinReply{}, fmt.Errorf("group of type %s: %w", m.kind(), ErrInconsistentProtocol))
 			return step{}
@@ -77,6 +79,10 @@ func (c *Coordinator) SyncGroup(ctx context.Context, r *SyncRequest) (SyncReply,
 		if g := e.classic(); g != nil {
 			return g.sync(now, r, reply)
 		}
+		if g := e.consumer(); g != nil {
+			reply(g.syncClassic(now, r))
+			return step{}
+		}
 		reply(SyncReply{}, fmt.Errorf("group %q: %w", r.Group, ErrUnknownMemberID))
 		return step{}
 	})
@@ -97,6 +103,10 @@ func (c *Coordinator) Heartbeat(ctx context.Context, r *HeartbeatRequest) error 
 	_, err := call(ctx, c, r.Group, func(now time.Time, _ *shard, e *entry, reply func(struct{}, error)) step {
 		if g := e.classic(); g != nil {
 			reply(struct{}{}, g.heartbeat(now, r))
+			return step{}
+		}
+		if g := e.consumer(); g != nil {
+			reply(struct{}{}, g.heartbeatClassic(now, r))
 			return step{}
 		}
 		reply(struct{}{}, fmt.Errorf("group %q: %w", r.Group, ErrUnknownMemberID))
@@ -123,6 +133,9 @@ func (c *Coordinator) LeaveGroup(ctx context.Context, r *LeaveRequest) (LeaveRep
 	return call(ctx, c, r.Group, func(now time.Time, _ *shard, e *entry, reply func(LeaveReply, error)) step {
 		if g := e.classic(); g != nil {
 			return g.leave(now, r, reply)
+		}
+		if g := e.consumer(); g != nil {
+			return g.leaveClassic(now, r, reply)
 		}
 		answers := make(LeaveReply, len(r.Members))
 		for i := range answers {
