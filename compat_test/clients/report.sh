@@ -1,8 +1,31 @@
 # How the results of a run are shown; sourced by run. All read $results: client, version, feature, result and reason, by
 # tabs, a line for each client and feature.
 
-# table prints clients by number, then feature by client, then why what did not pass did not.
+# lists prints the lists of features that clients of this run go by.
+lists() {
+  local client
+  for client in $(cut -f 1 "$results" | uniq); do features_of "$client"; done | awk '!seen[$0]++'
+}
+
+# results_of LIST: those of the clients that go by it.
+results_of() {
+  local client rest
+  while IFS=$'\t' read -r client rest; do
+    [ "$(features_of "$client")" != "$1" ] || printf '%s\t%s\n' "$client" "$rest"
+  done <"$results"
+}
+
+# table prints clients by number and feature by client, for each list of features; then why what did not pass did not.
 table() {
+  local list
+  for list in $(lists); do
+    results_of "$list" | matrix
+    echo
+  done
+  reasons | awk -F '\t' '{ print $2 ": " $1 ($2 == "absent" ? "" : ", " $3) ": " $4 }'
+}
+
+matrix() {
   awk -F '\t' '
     !($1 in number) { number[$1] = ++n; client[n] = $1; version[n] = $2 }
     !($3 in row) { row[$3] = ++m; feature[m] = $3 }
@@ -18,8 +41,7 @@ table() {
         }
         print ""
       }
-    }' "$results"
-  reasons | awk -F '\t' 'NR == 1 { print "" } { print $2 ": " $1 ($2 == "absent" ? "" : ", " $3) ": " $4 }'
+    }'
 }
 
 # reasons prints what did not pass: client, result, features and reason, by tabs; one line for all features that share
@@ -49,6 +71,20 @@ as_json() {
     END { print "\n]" }' "$results"
 }
 
+page_matrix() {
+  awk -F '\t' '
+    !($1 in number) { number[$1] = ++n; client[n] = $1 }
+    !($3 in row) { row[$3] = ++m; feature[m] = $3 }
+    { cell[$3, $1] = ($4 == "unsupported" ? "-" : $4 == "fail" ? "**FAIL**" : $4) }
+    END {
+      printf "| |"; for (i = 1; i <= n; i++) printf " %s |", client[i]; printf "\n| --- |"
+      for (i = 1; i <= n; i++) printf " --- |"; print ""
+      for (j = 1; j <= m; j++) {
+        printf "| %s |", feature[j]; for (i = 1; i <= n; i++) printf " %s |", cell[feature[j], client[i]]; print ""
+      }
+    }'
+}
+
 # as_page prints docs/clients.md.
 as_page() {
   cat <<'P'
@@ -70,20 +106,15 @@ P
   awk -F '\t' '
     BEGIN { print "| client | version |"; print "| --- | --- |" }
     !seen[$1]++ { printf "| [%s](../compat_test/clients/%s) | %s |\n", $1, $1, $2 }' "$results"
-  printf '\n## Features\n\n'
-  awk -F '\t' '
-    !($1 in number) { number[$1] = ++n; client[n] = $1 }
-    !($3 in row) { row[$3] = ++m; feature[m] = $3 }
-    { cell[$3, $1] = ($4 == "unsupported" ? "-" : $4 == "fail" ? "**FAIL**" : $4) }
-    END {
-      printf "| |"; for (i = 1; i <= n; i++) printf " %s |", client[i]; printf "\n| --- |"
-      for (i = 1; i <= n; i++) printf " --- |"; print ""
-      for (j = 1; j <= m; j++) {
-        printf "| %s |", feature[j]; for (i = 1; i <= n; i++) printf " %s |", cell[feature[j], client[i]]; print ""
-      }
-    }' "$results"
-  printf '\n## What a client has to show\n\n| feature | |\n| --- | --- |\n'
-  sed 's/^\([^ ]*\) *\(.*\)/| \1 | \2 |/' "$here/features"
+  local list of title showing
+  for list in $(lists); do
+    of=$(dirname "$list") title='Features' showing='What a client has to show'
+    [ "$of" = "$here" ] || title="Features of $(basename "$of")" showing="What $(basename "$of") has to show"
+    printf '\n## %s\n\n' "$title"
+    results_of "$list" | page_matrix
+    printf '\n## %s\n\n| feature | |\n| --- | --- |\n' "$showing"
+    sed 's/^\([^ ]*\) *\(.*\)/| \1 | \2 |/' "$list"
+  done
   if reasons | grep -q .; then
     printf '\n## What did not pass\n\n| client | features | result | why |\n| --- | --- | --- | --- |\n'
     reasons | awk -F '\t' '{ gsub(/\|/, "\\|"); printf "| %s | %s | %s | %s |\n", $1, $3, $2, $4 }'
