@@ -15,6 +15,7 @@ type Broker struct {
 	Addr    string          `json:"address"`
 	Product string          `json:"product"` // gateway, or other
 	Release string          `json:"release"` // of Kafka, as 4.3; "" when it does not tell
+	Version string          `json:"version"` // of Kafka with its patch level, which only a recording knows; else ""
 	APIs    map[int16]Range `json:"-"`       // what it says it serves
 	// configs are those that scenarios rely on, with their values; nil for a recording, which was made with them.
 	configs map[string]string

@@ -11,7 +11,7 @@ import (
 )
 
 // Formats are the forms in which a report is written, by name.
-var Formats = []string{"table", "json", "junit", "md", "html"}
+var Formats = []string{"table", "json", "junit", "md", "html", "matrix"}
 
 // Write writes the report in a format. onlyDifferent leaves out what is the same.
 func (r *Report) Write(w io.Writer, format string, onlyDifferent bool) error {
@@ -24,6 +24,8 @@ func (r *Report) Write(w io.Writer, format string, onlyDifferent bool) error {
 		return r.writeJUnit(w)
 	case "md":
 		return r.writeMarkdown(w, onlyDifferent)
+	case "matrix":
+		return r.writeMatrix(w)
 	case "html":
 		return r.writeHTML(w, onlyDifferent)
 	}
@@ -32,6 +34,9 @@ func (r *Report) Write(w io.Writer, format string, onlyDifferent bool) error {
 
 // FileName is the name of a report file in a format.
 func FileName(format string) string {
+	if format == "matrix" {
+		return "matrix.txt"
+	}
 	ext := map[string]string{"table": "txt", "json": "json", "junit": "xml", "md": "md", "html": "html"}[format]
 	return "compare." + ext
 }

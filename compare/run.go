@@ -98,7 +98,7 @@ func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error)
 	r := &Report{Seed: o.Seed, Strict: o.Strict, ChangeBrokers: o.ChangeBrokers, Versions: o.Versions}
 	for i, addr := range []string{o.A, o.B} {
 		if i == 1 && o.Golden != nil {
-			r.B = &Broker{Addr: "recording of Kafka " + o.Golden.Kafka, Product: "other", Release: o.Golden.release(), APIs: o.Golden.APIs}
+			r.B = &Broker{Addr: "recording of Kafka " + o.Golden.Kafka, Product: "other", Release: o.Golden.release(), Version: o.Golden.Kafka, APIs: o.Golden.APIs}
 			continue
 		}
 		b, err := Reach(ctx, addr)

@@ -2,9 +2,11 @@ package compare_test
 
 import (
 	"context"
+	"flag"
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -149,6 +151,30 @@ func TestFlippedFieldsAreReported(t *testing.T) {
 	}
 }
 
+// matrixFile keeps the verdicts by API and version, from which docs/compatibility.md is made.
+const matrixFile = "testdata/matrix.txt"
+
+// checkMatrix holds matrixFile against a report; -rewrite writes it.
+func checkMatrix(t *testing.T, r *compare.Report) {
+	t.Helper()
+	var want strings.Builder
+	if err := r.Write(&want, "matrix", false); err != nil {
+		t.Fatal(err)
+	}
+	if flag.Lookup("rewrite").Value.String() == "true" {
+		if err := os.WriteFile(matrixFile, []byte(want.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(matrixFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ReplaceAll(string(got), "\r\n", "\n") != want.String() {
+		t.Errorf("%s is not what the comparison gives; run go test ./compare -run AsKafkaDid -rewrite && go test ./wire -run Compatibility -rewrite", matrixFile)
+	}
+}
+
 // TestGatewayAnswersAsKafkaDid holds the gateway against what Apache Kafka answered in every case: see gateway compare
 // golden.
 func TestGatewayAnswersAsKafkaDid(t *testing.T) {
@@ -176,4 +202,5 @@ func TestGatewayAnswersAsKafkaDid(t *testing.T) {
 			t.Errorf("%s: %s; record it with gateway compare golden", c.Name, c.NotRun)
 		}
 	}
+	checkMatrix(t, r)
 }

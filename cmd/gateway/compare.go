@@ -54,7 +54,7 @@ func newCompareCommand() *cobra.Command {
 	}
 	cmd.PersistentFlags().StringVarP(&f.a, "a", "a", "", "HOST:PORT of one broker")
 	cmd.PersistentFlags().StringVarP(&f.b, "b", "b", "", "HOST:PORT of the other")
-	cmd.PersistentFlags().StringVarP(&f.format, "output", "o", "table", "table, json, junit, md or html")
+	cmd.PersistentFlags().StringVarP(&f.format, "output", "o", "table", "table, json, junit, md, html or matrix")
 	cmd.PersistentFlags().Uint64Var(&f.seed, "seed", 0, "names what the run makes; 0 takes a random one")
 	flags := cmd.Flags()
 	flags.BoolVar(&f.list, "list", false, "list the scenarios")
