@@ -121,6 +121,8 @@ func readError(ctx context.Context, err error) error {
 type answer struct {
 	frame []byte // without the length
 	root  *Node  // nil when there is none
+	// version that the answer is in: the request's, or 0 for one that ApiVersions does not have.
+	version int16
 	// outcome is "answered", or says what came instead.
 	outcome string
 	rest    []byte // bytes after the last field
@@ -143,12 +145,13 @@ func (c *conn) receiveAnswer(ctx context.Context, q *call, within time.Duration)
 	case err != nil:
 		return a, err
 	}
-	q.decode(&a)
+	q.decode(&a, false)
 	return a, nil
 }
 
-// decode takes the frame of an answer apart: its header, and its body in the version of the request.
-func (q *call) decode(a *answer) {
+// decode takes the frame of an answer apart: its header, and its body in the version of the request. opaque leaves record
+// batches as bytes.
+func (q *call) decode(a *answer, opaque bool) {
 	frame := a.frame
 	if len(frame) < 4 {
 		a.outcome = fmt.Sprintf("answered with a frame of %d bytes", len(frame))
@@ -174,9 +177,11 @@ func (q *call) decode(a *answer) {
 			a.outcome = fmt.Sprintf("answered with %d tags in the header", frame[4])
 		}
 	}
+	d := decoder{b: frame[at:], base: at, version: version, flexible: flexible, opaque: opaque}
 	var left int
 	var err error
-	a.root, left, err = decodeBody(q.api.Response, frame[at:], at, version, flexible)
+	a.version = version
+	a.root, left, err = d.body(q.api.Response)
 	if err != nil {
 		a.fault = err.Error()
 	} else if left > 0 {

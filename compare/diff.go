@@ -17,6 +17,8 @@ type Report struct {
 	Cases         []CaseResult
 	// Stale are expected differences that the run looked for and did not find.
 	Stale []Expected
+
+	replays string // the file of the session that was replayed; "" when scenarios ran
 }
 
 // CaseResult is one case, compared.

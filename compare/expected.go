@@ -31,6 +31,19 @@ type Expected struct {
 // ExpectedDifferences returns the entries that are built in.
 func ExpectedDifferences() ([]Expected, error) { return ParseExpected(expectedText) }
 
+// ExpectedInReplays returns the built-in entries that name an api, as they hold for replays of sessions.
+func ExpectedInReplays() ([]Expected, error) {
+	all, err := ExpectedDifferences()
+	var out []Expected
+	for _, e := range all {
+		if e.API != "" {
+			e.Scenario = replayScenario
+			out = append(out, e)
+		}
+	}
+	return out, err
+}
+
 // ParseExpected reads a list of entries and checks each.
 func ParseExpected(text []byte) ([]Expected, error) {
 	var out []Expected

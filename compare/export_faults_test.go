@@ -70,7 +70,7 @@ func (f *fault) whole(p *pending, a answer) (answer, bool) {
 		}
 		out.frame = slices.Delete(slices.Clone(a.frame), 4, 5)
 	}
-	p.decode(&out)
+	p.decode(&out, false)
 	return out, true
 }
 

@@ -55,6 +55,9 @@ func (p *printer) f(format string, args ...any) {
 
 // Repeat is the command that runs a case again.
 func (r *Report) Repeat(c *CaseResult) string {
+	if r.replays != "" {
+		return r.repeatReplay()
+	}
 	s := fmt.Sprintf("gateway compare -a %s -b %s --seed %d", r.A.Addr, r.B.Addr, r.Seed)
 	if r.Strict {
 		s += " --strict"
@@ -63,6 +66,17 @@ func (r *Report) Repeat(c *CaseResult) string {
 		s += " --change-brokers"
 	}
 	return s + " " + c.Name
+}
+
+func (r *Report) repeatReplay() string {
+	s := fmt.Sprintf("gateway replay %s -a %s", r.replays, r.A.Addr)
+	if !strings.HasPrefix(r.B.Addr, recordingOf) {
+		s += " -b " + r.B.Addr
+	}
+	if r.Strict {
+		s += " --strict"
+	}
+	return s
 }
 
 func (r *Report) writeTable(w io.Writer, onlyDifferent bool) error {

@@ -383,15 +383,9 @@ func (r *runner) add(number int, st *Step, p *pending, a answer) {
 		r.o.keep(r, number, st, p, a)
 	}
 	out := Answer{Step: number, Does: r.text(st.Does), API: p.api.Name, Version: p.version, frame: a.frame}
-	out.Fields = append(out.Fields, FieldValue{Path: "(outcome)", Value: a.outcome})
+	out.Fields = a.frameFields()
 	if p.api == rawAPI && a.frame != nil && !st.Quiet {
 		out.Fields = append(out.Fields, FieldValue{Path: "(frame)", Value: "0x" + hex.EncodeToString(a.frame), End: len(a.frame)})
-	}
-	if a.fault != "" {
-		out.Fields = append(out.Fields, FieldValue{Path: "(does not decode)", Value: a.fault})
-	}
-	if len(a.rest) > 0 {
-		out.Fields = append(out.Fields, FieldValue{Path: "(bytes left over)", Value: "0x" + hex.EncodeToString(a.rest)})
 	}
 	if st.atLeast > 0 {
 		kept := "yes"
@@ -416,6 +410,18 @@ func (r *runner) add(number int, st *Step, p *pending, a answer) {
 		}
 	}
 	r.out.Answers = append(r.out.Answers, out)
+}
+
+// frameFields say what came, and what of it is not in the schema.
+func (a *answer) frameFields() []FieldValue {
+	out := []FieldValue{{Path: "(outcome)", Value: a.outcome}}
+	if a.fault != "" {
+		out = append(out, FieldValue{Path: "(does not decode)", Value: a.fault})
+	}
+	if len(a.rest) > 0 {
+		out = append(out, FieldValue{Path: "(bytes left over)", Value: "0x" + hex.EncodeToString(a.rest)})
+	}
+	return out
 }
 
 // text puts the variables into words for people, where they can be.
