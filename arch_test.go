@@ -55,7 +55,7 @@ const (
 )
 
 // storedRecords are the kmsg types that groups may use: what it stores in its log.
-var storedRecords = []string{"OffsetCommitKey", "OffsetCommitValue", "GroupMetadataKey", "GroupMetadataValue", "ConsumerMemberMetadata"}
+var storedRecords = []string{"OffsetCommitKey", "OffsetCommitValue", "GroupMetadataKey", "GroupMetadataValue", "GroupMetadataValueMember", "ConsumerMemberMetadata", "ConsumerMemberAssignment", "ConsumerMemberAssignmentTopic"}
 
 // ofTheProcess are the package variables that may change, because what they hold belongs to the whole process.
 var ofTheProcess = []string{

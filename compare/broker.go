@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -12,7 +14,11 @@ import (
 type Broker struct {
 	Addr    string          `json:"address"`
 	Product string          `json:"product"` // gateway, or other
+	Release string          `json:"release"` // of Kafka, as 4.3; "" when it does not tell
+	Version string          `json:"version"` // of Kafka with its patch level, which only a recording knows; else ""
 	APIs    map[int16]Range `json:"-"`       // what it says it serves
+	// configs are those that scenarios rely on, with their values; nil for a recording, which was made with them.
+	configs map[string]string
 }
 
 // callTimeout bounds the calls that a run makes for itself.
@@ -36,11 +42,81 @@ func Reach(ctx context.Context, addr string) (*Broker, error) {
 	for _, k := range root.Child("apiKeys").Children {
 		b.APIs[int16(k.int("apiKey"))] = Range{int16(k.int("minVersion")), int16(k.int("maxVersion"))}
 	}
+	b.Release = releaseOf(root)
 	// Only the gateway has configs that begin with its name.
 	if configs, ok := APINamed("DescribeConfigs"); ok && b.APIs[configs.Key].Has(1) {
 		b.Product = productOf(ctx, c, configs)
 	}
 	return b, nil
+}
+
+// readConfigs asks for the broker configs that scenarios rely on.
+func (b *Broker) readConfigs(ctx context.Context, scenarios []*Scenario) error {
+	b.configs = map[string]string{}
+	var keys []any
+	for _, s := range scenarios {
+		for k := range s.Configs {
+			if !slices.Contains(keys, any(k)) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	api, _ := APINamed("DescribeConfigs")
+	if len(keys) == 0 || !b.APIs[api.Key].Has(1) {
+		return nil
+	}
+	c, err := dial(ctx, b.Addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	id, err := c.nodeID(ctx)
+	if err != nil {
+		return err
+	}
+	root, err := c.call(ctx, api, 1, map[string]any{"resources": []any{map[string]any{
+		"resourceType": 4, "resourceName": strconv.FormatInt(id, 10), "configurationKeys": keys}}})
+	if err != nil {
+		return err
+	}
+	for _, r := range root.Child("results").Children {
+		for _, config := range r.Child("configs").Children {
+			name, _ := config.Child("name").Value.(string)
+			b.configs[name], _ = config.Child("value").Value.(string)
+		}
+	}
+	return nil
+}
+
+// lacks says which of the configs that a scenario relies on the broker has otherwise; "" when none.
+func (b *Broker) lacks(configs map[string]string) string {
+	if b.configs == nil {
+		return ""
+	}
+	for _, k := range slices.Sorted(maps.Keys(configs)) {
+		if got, ok := b.configs[k]; !ok || got != configs[k] {
+			return fmt.Sprintf("%s has %s=%s, this needs %s", b.Addr, k, got, configs[k])
+		}
+	}
+	return ""
+}
+
+// releaseOf tells the release of Kafka by the highest metadata.version that an answer to ApiVersions offers.
+func releaseOf(root *Node) string {
+	features := root.Child("supportedFeatures")
+	if features == nil {
+		return ""
+	}
+	for _, f := range features.Children {
+		if name, _ := f.Child("name").Value.(string); name == "metadata.version" {
+			for release, level := range metadataVersions {
+				if level == f.int("maxVersion") {
+					return release
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // productOf looks for gateway.durability among the configs of the broker.

@@ -21,7 +21,7 @@ func (r *runner) cleanUp(ctx context.Context) {
 	}
 	for i, st := range r.c.Scenario.Finally {
 		n := len(r.out.Answers)
-		if err := r.request(ctx, i+1, st, false); err != nil {
+		if err := r.request(ctx, i+1, st); err != nil {
 			r.log("clean-up step %d: %v", i+1, err)
 		}
 		r.out.Answers = r.out.Answers[:n]

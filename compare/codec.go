@@ -350,10 +350,15 @@ func asBytes(v any) ([]byte, error) {
 // what it could read also with an error, and how many bytes were left.
 func decodeBody(fields []*Field, b []byte, base int, version int16, flexible bool) (root *Node, left int, err error) {
 	d := decoder{b: b, base: base, version: version, flexible: flexible}
-	root = &Node{Kind: Struct, Start: base}
+	return d.body(fields)
+}
+
+// body reads a whole message.
+func (d *decoder) body(fields []*Field) (root *Node, left int, err error) {
+	root = &Node{Kind: Struct, Start: d.base}
 	d.structure(root, fields)
-	root.End = base + d.at
-	return root, len(b) - d.at, d.err
+	root.End = d.base + d.at
+	return root, len(d.b) - d.at, d.err
 }
 
 type decoder struct {
@@ -361,6 +366,7 @@ type decoder struct {
 	at, base int
 	version  int16
 	flexible bool
+	opaque   bool // record batches stay bytes
 	err      error
 }
 
@@ -442,7 +448,7 @@ func (d *decoder) structure(n *Node, fields []*Field) {
 			n.Children = append(n.Children, &Node{Name: fmt.Sprintf("(tag %d)", tag), Value: data, Start: start, End: d.base + d.at})
 			continue
 		}
-		inner := decoder{b: data, base: start, version: d.version, flexible: true}
+		inner := decoder{b: data, base: start, version: d.version, flexible: true, opaque: d.opaque}
 		n.Children = append(n.Children, inner.field(tagged[i]))
 		if inner.err != nil {
 			d.err = inner.err
@@ -491,7 +497,7 @@ func (d *decoder) value(n *Node, f *Field, nullable bool) {
 			start := d.base + d.at
 			b := d.take(length)
 			n.Value = b
-			if f.Type == "records" && d.err == nil {
+			if f.Type == "records" && d.err == nil && !d.opaque {
 				decodeBatches(n, b, start)
 			}
 		}

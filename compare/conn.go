@@ -121,6 +121,8 @@ func readError(ctx context.Context, err error) error {
 type answer struct {
 	frame []byte // without the length
 	root  *Node  // nil when there is none
+	// version that the answer is in: the request's, or 0 for one that ApiVersions does not have.
+	version int16
 	// outcome is "answered", or says what came instead.
 	outcome string
 	rest    []byte // bytes after the last field
@@ -143,17 +145,24 @@ func (c *conn) receiveAnswer(ctx context.Context, q *call, within time.Duration)
 	case err != nil:
 		return a, err
 	}
+	q.decode(&a, false)
+	return a, nil
+}
+
+// decode takes the frame of an answer apart: its header, and its body in the version of the request. opaque leaves record
+// batches as bytes.
+func (q *call) decode(a *answer, opaque bool) {
+	frame := a.frame
 	if len(frame) < 4 {
 		a.outcome = fmt.Sprintf("answered with a frame of %d bytes", len(frame))
-		return a, nil
+		return
 	}
 	if id := int32(binary.BigEndian.Uint32(frame)); id != q.correlation {
 		a.outcome = fmt.Sprintf("answered request %+d of this connection", id-q.correlation)
-		return a, nil
+		return
 	}
 	version, flexible, at := q.version, q.api.Flexible.Has(q.version), 4
 	if q.api.Key == apiVersionsKey {
-		flexible = q.api.Flexible.Has(version)
 		// The answer to a version that the broker does not have comes in version 0.
 		if len(frame) >= 6 && binary.BigEndian.Uint16(frame[4:]) == unsupportedVersion {
 			version, flexible = 0, false
@@ -161,21 +170,23 @@ func (c *conn) receiveAnswer(ctx context.Context, q *call, within time.Duration)
 	} else if flexible {
 		if len(frame) < 5 {
 			a.outcome = "answered without a header's tags"
-			return a, nil
+			return
 		}
 		at++
 		if frame[4] != 0 {
 			a.outcome = fmt.Sprintf("answered with %d tags in the header", frame[4])
 		}
 	}
+	d := decoder{b: frame[at:], base: at, version: version, flexible: flexible, opaque: opaque}
 	var left int
-	a.root, left, err = decodeBody(q.api.Response, frame[at:], at, version, flexible)
+	var err error
+	a.version = version
+	a.root, left, err = d.body(q.api.Response)
 	if err != nil {
 		a.fault = err.Error()
 	} else if left > 0 {
 		a.rest = frame[len(frame)-left:]
 	}
-	return a, nil
 }
 
 const (

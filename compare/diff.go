@@ -8,13 +8,17 @@ import (
 
 // Report is what a run found.
 type Report struct {
-	A, B     *Broker
-	Seed     uint64
-	Strict   bool
-	Versions string
-	Cases    []CaseResult
+	A, B   *Broker
+	Seed   uint64
+	Strict bool
+	// ChangeBrokers is Options.ChangeBrokers.
+	ChangeBrokers bool
+	Versions      string
+	Cases         []CaseResult
 	// Stale are expected differences that the run looked for and did not find.
 	Stale []Expected
+
+	replays string // the file of the session that was replayed; "" when scenarios ran
 }
 
 // CaseResult is one case, compared.

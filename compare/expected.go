@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -15,7 +16,8 @@ var expectedText []byte
 
 // Expected is one difference between the gateway and Kafka that is meant.
 type Expected struct {
-	Scenario string `yaml:"scenario"` // a name, or a pattern with *
+	Scenario string `yaml:"scenario"` // a name, a pattern with *, or a name with #ROW
+	Step     string `yaml:"step"`     // what the step does; "" is any step
 	API      string `yaml:"api"`      // "" is any
 	Path     string `yaml:"path"`     // with [*] for any index or key and * for any part
 	Gateway  string `yaml:"gateway"`  // what the gateway answers; "" is anything
@@ -28,6 +30,19 @@ type Expected struct {
 
 // ExpectedDifferences returns the entries that are built in.
 func ExpectedDifferences() ([]Expected, error) { return ParseExpected(expectedText) }
+
+// ExpectedInReplays returns the built-in entries that name an api, as they hold for replays of sessions.
+func ExpectedInReplays() ([]Expected, error) {
+	all, err := ExpectedDifferences()
+	var out []Expected
+	for _, e := range all {
+		if e.API != "" {
+			e.Scenario = replayScenario
+			out = append(out, e)
+		}
+	}
+	return out, err
+}
 
 // ParseExpected reads a list of entries and checks each.
 func ParseExpected(text []byte) ([]Expected, error) {
@@ -56,7 +71,8 @@ func (e *Expected) covers(c *CaseResult, s *StepResult, d *Difference, gatewayIs
 	if !gatewayIsA {
 		gateway, kafka = d.B, d.A
 	}
-	if ok, _ := path.Match(e.Scenario, c.Scenario); !ok {
+	name, row, hasRow := strings.Cut(e.Scenario, "#")
+	if ok, _ := path.Match(name, c.Scenario); !ok || hasRow && row != strconv.Itoa(c.Row+1) || e.Step != "" && e.Step != s.Does {
 		return false
 	}
 	if e.API != "" && !strings.EqualFold(e.API, s.API) || !matchPath(e.Path, d.Path) {
@@ -90,9 +106,10 @@ func (r *Report) judge(expected []Expected, ran []*Scenario) {
 	}
 	for n, e := range expected {
 		// Only a whole run of the scenarios that an entry names can show that it is stale.
-		named := slices.ContainsFunc(ran, func(s *Scenario) bool { ok, _ := path.Match(e.Scenario, s.Name); return ok })
+		name, _, _ := strings.Cut(e.Scenario, "#")
+		named := slices.ContainsFunc(ran, func(s *Scenario) bool { ok, _ := path.Match(name, s.Name); return ok })
 		wild := strings.Contains(e.Scenario, "*")
-		if !used[n] && named && !wild && r.Versions == "all" && !r.skipped(e.Scenario) {
+		if !used[n] && named && !wild && r.Versions == "all" && !r.skipped(name) {
 			r.Stale = append(r.Stale, e)
 		}
 	}

@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -147,3 +148,12 @@ func flip(n *Node) {
 		n.Value = int64(1)
 	}
 }
+
+// ReplayMutated replays with answers of a side changed after they are decoded.
+func ReplayMutated(ctx context.Context, session io.ReadSeeker, o ReplayOptions, mutate func(side int, e *Event, root *Node)) (*Report, error) {
+	o.mutate = mutate
+	return Replay(ctx, session, o)
+}
+
+// Flip changes a leaf.
+func Flip(n *Node) { flip(n) }

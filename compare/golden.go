@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -27,6 +28,9 @@ type Golden struct {
 	Cases map[string]Transcript
 }
 
+// release is the version without its patch level.
+func (g *Golden) release() string { return g.Kafka[:max(0, strings.LastIndex(g.Kafka, "."))] }
+
 // GoldenName is the folder of the recordings that are built in.
 const GoldenName = "kafka-4.4.0"
 
@@ -43,14 +47,17 @@ func Record(ctx context.Context, addr, kafka string, scenarios []*Scenario, o Op
 	if err != nil {
 		return nil, fmt.Errorf("could not reach %s: %w", addr, err)
 	}
-	if err := b.isKafka(ctx, kafka); err != nil {
+	if err := b.isKafka(kafka); err != nil {
+		return nil, err
+	}
+	if err := b.readConfigs(ctx, scenarios); err != nil {
 		return nil, err
 	}
 	g := &Golden{Kafka: kafka, APIs: b.APIs, Cases: map[string]Transcript{}}
-	o.A, o.Versions = addr, "all"
+	o.A, o.Versions, o.ChangeBrokers = addr, "all", true
 	var mu sync.Mutex
 	var pins []error
-	cases := casesOf(scenarios, [2]*Broker{b, b}, o.Versions)
+	cases := casesOf(scenarios, [2]*Broker{b, b}, &o)
 	r := &Report{A: b, B: b, Cases: make([]CaseResult, len(cases))}
 	o.record = func(c Case, t Transcript) {
 		mu.Lock()
@@ -69,7 +76,7 @@ func Record(ctx context.Context, addr, kafka string, scenarios []*Scenario, o Op
 }
 
 // isKafka checks that a broker is the Kafka of a version, as far as it can be told.
-func (b *Broker) isKafka(ctx context.Context, version string) error {
+func (b *Broker) isKafka(version string) error {
 	if b.Product != "other" {
 		return fmt.Errorf("%s is a gateway: recordings are made of Apache Kafka only", b.Addr)
 	}
@@ -77,27 +84,10 @@ func (b *Broker) isKafka(ctx context.Context, version string) error {
 	if len(parts) != 3 || metadataVersions[parts[0]+"."+parts[1]] == 0 {
 		return fmt.Errorf("version %q of Kafka: want one of %v with its patch level", version, slices.Sorted(maps.Keys(metadataVersions)))
 	}
-	c, err := dial(ctx, b.Addr)
-	if err != nil {
-		return err
+	if want := parts[0] + "." + parts[1]; b.Release != want {
+		return fmt.Errorf("%s is %s by its metadata.version, want %s", b.Addr, cmp.Or(b.Release, "no Kafka 4"), want)
 	}
-	defer c.Close()
-	api, _ := APIByKey(apiVersionsKey)
-	root, err := c.call(ctx, api, 4, map[string]any{"clientSoftwareName": "gateway-compare", "clientSoftwareVersion": "1"})
-	if err != nil {
-		return err
-	}
-	want := metadataVersions[parts[0]+"."+parts[1]]
-	features := root.Child("supportedFeatures")
-	for i := range features.Children {
-		if name, _ := features.Children[i].Child("name").Value.(string); name == "metadata.version" {
-			if got := features.Children[i].int("maxVersion"); got != want {
-				return fmt.Errorf("%s offers metadata.version %d, Kafka %s offers %d", b.Addr, got, version, want)
-			}
-			return nil
-		}
-	}
-	return fmt.Errorf("%s offers no metadata.version: it is no Kafka 4", b.Addr)
+	return nil
 }
 
 // Files returns the recordings as text files by name.

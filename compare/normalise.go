@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"path"
@@ -36,6 +37,7 @@ var Normalisers = []Normaliser{
 	{"others", "topics, groups and config resources that the run did not make and did not ask for are left out"},
 	{"cut off", "a last batch of a fetch of which a limit has cut the end off is left out; clients ignore it, and whole batches only are as good"},
 	{"ignored", "fields that the step names, with its reason"},
+	{"replay", "of a recorded session: ids, leader epochs and the epochs and generations of an id that the recorded broker gave are sent as the broker at hand gave them; times that clients recorded are <now +N>, counted from the session's beginning; what a side is not ready for is sent again; topics and groups that the session does not name are left out"},
 }
 
 // bound are the fields that get a name at first sight: field to kind.
@@ -45,7 +47,7 @@ var bound = map[string]string{
 	"isrnodes": "node", "offlinereplicas": "node", "eligibleleaderreplicas": "node", "lastknownelr": "node",
 	"sessionid": "session id", "host": "host", "port": "port", "logdir": "log directory",
 	"leaderepoch": "leader epoch", "partitionleaderepoch": "leader epoch", "currentleaderepoch": "leader epoch",
-	"incarnationid": "uuid", "directoryid": "uuid",
+	"incarnationid": "uuid", "directoryid": "uuid", "leader": "member id",
 }
 
 // clocks are the fields that hold times.
@@ -153,13 +155,18 @@ func (w *walk) ignored(p string) string {
 	return ""
 }
 
+// noBrackets takes from paths what means something else to path.Match.
+var noBrackets = strings.NewReplacer("[", "(", "]", ")", "/", "|")
+
 // matchPath compares a path with a pattern in which [*] stands for any index or key and * for any part.
 func matchPath(pattern, p string) bool {
 	if pattern == p {
 		return true
 	}
-	escape := strings.NewReplacer("[", "(", "]", ")", "/", "|")
-	ok, err := path.Match(escape.Replace(pattern), escape.Replace(p))
+	if end := pattern[strings.LastIndexAny(pattern, "*]")+1:]; !strings.HasSuffix(p, end) {
+		return false
+	}
+	ok, err := path.Match(noBrackets.Replace(pattern), noBrackets.Replace(p))
 	return ok && err == nil
 }
 
@@ -322,6 +329,9 @@ func isText(name string) bool {
 	return strings.HasSuffix(name, "errormessage") || name == "documentation"
 }
 
+// longBytes is how many bytes are printed; of more, their number and checksum tell them apart.
+const longBytes = 512
+
 // valueText prints a value for people: error codes with their names, bytes as text where they are text.
 func valueText(name string, v any) string {
 	switch v := v.(type) {
@@ -330,6 +340,9 @@ func valueText(name string, v any) string {
 	case string:
 		return strconv.Quote(v)
 	case []byte:
+		if len(v) > longBytes {
+			return fmt.Sprintf("%d bytes, SHA-256 %x, 0x%x…", len(v), sha256.Sum256(v), v[:16])
+		}
 		if len(v) > 0 && utf8.Valid(v) && !strings.ContainsFunc(string(v), func(r rune) bool { return r < ' ' }) {
 			return strconv.Quote(string(v))
 		}

@@ -32,7 +32,7 @@ func normaliseYAML(v any) any {
 }
 
 // checkPin returns what of want an answer does not have. want is a map of paths to values, or the word closed or silent.
-func checkPin(_ string, want any, a answer) []string {
+func checkPin(want any, a answer) []string {
 	if word, ok := want.(string); ok {
 		if a.outcome != word {
 			return []string{fmt.Sprintf("want %s, got %s", word, a.outcome)}

@@ -11,7 +11,7 @@ import (
 )
 
 // Formats are the forms in which a report is written, by name.
-var Formats = []string{"table", "json", "junit", "md", "html"}
+var Formats = []string{"table", "json", "junit", "md", "html", "matrix"}
 
 // Write writes the report in a format. onlyDifferent leaves out what is the same.
 func (r *Report) Write(w io.Writer, format string, onlyDifferent bool) error {
@@ -24,6 +24,8 @@ func (r *Report) Write(w io.Writer, format string, onlyDifferent bool) error {
 		return r.writeJUnit(w)
 	case "md":
 		return r.writeMarkdown(w, onlyDifferent)
+	case "matrix":
+		return r.writeMatrix(w)
 	case "html":
 		return r.writeHTML(w, onlyDifferent)
 	}
@@ -32,6 +34,9 @@ func (r *Report) Write(w io.Writer, format string, onlyDifferent bool) error {
 
 // FileName is the name of a report file in a format.
 func FileName(format string) string {
+	if format == "matrix" {
+		return "matrix.txt"
+	}
 	ext := map[string]string{"table": "txt", "json": "json", "junit": "xml", "md": "md", "html": "html"}[format]
 	return "compare." + ext
 }
@@ -50,11 +55,28 @@ func (p *printer) f(format string, args ...any) {
 
 // Repeat is the command that runs a case again.
 func (r *Report) Repeat(c *CaseResult) string {
+	if r.replays != "" {
+		return r.repeatReplay()
+	}
 	s := fmt.Sprintf("gateway compare -a %s -b %s --seed %d", r.A.Addr, r.B.Addr, r.Seed)
 	if r.Strict {
 		s += " --strict"
 	}
+	if r.ChangeBrokers {
+		s += " --change-brokers"
+	}
 	return s + " " + c.Name
+}
+
+func (r *Report) repeatReplay() string {
+	s := fmt.Sprintf("gateway replay %s -a %s", r.replays, r.A.Addr)
+	if !strings.HasPrefix(r.B.Addr, recordingOf) {
+		s += " -b " + r.B.Addr
+	}
+	if r.Strict {
+		s += " --strict"
+	}
+	return s
 }
 
 func (r *Report) writeTable(w io.Writer, onlyDifferent bool) error {

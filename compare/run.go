@@ -23,6 +23,8 @@ type Options struct {
 	// Only names the cases to run, as Case.String prints them or a part of it (SCENARIO, SCENARIO@vN, SCENARIO@vN#ROW);
 	// none is all.
 	Only []string
+	// ChangeBrokers lets scenarios run that set configs of the brokers themselves.
+	ChangeBrokers bool
 	// Expected are the differences that are meant.
 	Expected []Expected
 	// Progress is told of each case before it runs; nil is not.
@@ -37,6 +39,8 @@ type Options struct {
 	record func(c Case, t Transcript)
 	// mutate, for tests, changes an answer after it is decoded.
 	mutate func(side int, c Case, step int, prefix string, root *Node)
+	// keep, for tests, is told of each answer before it is normalised.
+	keep func(r *runner, step int, st *Step, p *pending, a answer)
 }
 
 // Case is one run of a scenario: at one version of its api, with one row of its table.
@@ -91,10 +95,10 @@ type Answer struct {
 // Run runs the scenarios against both brokers. An error means that the comparison could not be done; then the report
 // holds what was done before. When ctx ends, what the run made is still cleaned up.
 func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error) {
-	r := &Report{Seed: o.Seed, Strict: o.Strict, Versions: o.Versions}
+	r := &Report{Seed: o.Seed, Strict: o.Strict, ChangeBrokers: o.ChangeBrokers, Versions: o.Versions}
 	for i, addr := range []string{o.A, o.B} {
 		if i == 1 && o.Golden != nil {
-			r.B = &Broker{Addr: "recording of Kafka " + o.Golden.Kafka, Product: "other", APIs: o.Golden.APIs}
+			r.B = &Broker{Addr: "recording of Kafka " + o.Golden.Kafka, Product: "other", Release: o.Golden.release(), Version: o.Golden.Kafka, APIs: o.Golden.APIs}
 			continue
 		}
 		b, err := Reach(ctx, addr)
@@ -102,8 +106,11 @@ func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error)
 			return r, fmt.Errorf("could not reach %s: %w", addr, err)
 		}
 		*[]**Broker{&r.A, &r.B}[i] = b
+		if err := b.readConfigs(ctx, scenarios); err != nil {
+			return r, fmt.Errorf("configs of %s: %w", addr, err)
+		}
 	}
-	cases := casesOf(scenarios, [2]*Broker{r.A, r.B}, o.Versions)
+	cases := casesOf(scenarios, [2]*Broker{r.A, r.B}, &o)
 	if len(o.Only) > 0 {
 		cases = slices.DeleteFunc(cases, func(c plannedCase) bool {
 			return !slices.ContainsFunc(o.Only, func(name string) bool { return c.named(name) })
@@ -211,14 +218,25 @@ type plannedCase struct {
 }
 
 // casesOf lists the cases of scenarios at the versions that both brokers serve.
-func casesOf(scenarios []*Scenario, sides [2]*Broker, which string) []plannedCase {
+func casesOf(scenarios []*Scenario, sides [2]*Broker, o *Options) []plannedCase {
 	var out []plannedCase
 	for _, s := range scenarios {
 		versions := []int16{-1}
 		skip := ""
+		if s.ChangesBroker != "" && !o.ChangeBrokers {
+			skip = "it sets " + s.ChangesBroker + "; --change-brokers allows that"
+		}
 		for _, st := range s.Steps {
-			if a, ok := APINamed(st.API); ok && a.Key != apiVersionsKey && common(a, sides).Empty() && st.Body == nil && st.Pin != "closed" {
-				skip = a.Name + " is not served by both"
+			if why := st.notServed(sides); why != "" {
+				skip = why
+			}
+		}
+		for _, b := range sides {
+			if why := b.lacks(s.Configs); why != "" {
+				skip = why
+			}
+			if b.Product != "gateway" && metadataVersions[b.Release] < metadataVersions[s.Since] {
+				skip = fmt.Sprintf("%s is Kafka %s, this needs %s", b.Addr, b.Release, s.Since)
 			}
 		}
 		if a, ok := APINamed(s.API); ok && skip == "" {
@@ -232,9 +250,9 @@ func casesOf(scenarios []*Scenario, sides [2]*Broker, which string) []plannedCas
 			case len(versions) == 0:
 				skip = fmt.Sprintf("no version %s of %s is served by both", s.bounds, a.Name)
 				versions = []int16{-1}
-			case which == "min":
+			case o.Versions == "min":
 				versions = versions[:1]
-			case which == "max":
+			case o.Versions == "max":
 				versions = versions[len(versions)-1:]
 			}
 		}
@@ -248,6 +266,22 @@ func casesOf(scenarios []*Scenario, sides [2]*Broker, which string) []plannedCas
 		}
 	}
 	return out
+}
+
+// notServed says why a step cannot be sent to both sides; "" when it can, or when that is what it shows.
+func (st *Step) notServed(sides [2]*Broker) string {
+	a, ok := APINamed(st.API)
+	if !ok || st.Body != nil || st.Pin == "closed" {
+		return ""
+	}
+	both := common(a, sides)
+	if both.Empty() {
+		return a.Name + " is not served by both"
+	}
+	if v, err := strconv.ParseInt(st.Version, 10, 16); err == nil && !both.Has(int16(v)) {
+		return fmt.Sprintf("version %d of %s is not served by both", v, a.Name)
+	}
+	return ""
 }
 
 // common is the versions of an api that both sides serve.

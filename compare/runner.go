@@ -212,11 +212,11 @@ func (r *runner) step(ctx context.Context, number int, st *Step) error {
 		return r.raw(ctx, number, st)
 	}
 	if len(st.Until) == 0 {
-		return r.request(ctx, number, st, true)
+		return r.request(ctx, number, st)
 	}
 	err := poll(ctx, st.within, func() error {
 		n := len(r.out.Answers)
-		if err := r.request(ctx, number, st, true); err != nil {
+		if err := r.request(ctx, number, st); err != nil {
 			return err
 		}
 		if got := r.out.Answers[n].Pins; len(got) > 0 {
@@ -253,7 +253,7 @@ func (r *runner) version(st *Step, a *API) (int16, error) {
 	return int16(v), err
 }
 
-func (r *runner) request(ctx context.Context, number int, st *Step, compared bool) error {
+func (r *runner) request(ctx context.Context, number int, st *Step) error {
 	a, _ := APINamed(st.API)
 	version, err := r.version(st, a)
 	if err != nil {
@@ -379,13 +379,13 @@ func (r *runner) hangUp(name string) {
 
 // add puts an answer into the transcript, normalised and held against its pins.
 func (r *runner) add(number int, st *Step, p *pending, a answer) {
-	out := Answer{Step: number, Does: r.text(st.Does), API: p.api.Name, Version: p.version, frame: a.frame}
-	out.Fields = append(out.Fields, FieldValue{Path: "(outcome)", Value: a.outcome})
-	if a.fault != "" {
-		out.Fields = append(out.Fields, FieldValue{Path: "(does not decode)", Value: a.fault})
+	if r.o.keep != nil {
+		r.o.keep(r, number, st, p, a)
 	}
-	if len(a.rest) > 0 {
-		out.Fields = append(out.Fields, FieldValue{Path: "(bytes left over)", Value: "0x" + hex.EncodeToString(a.rest)})
+	out := Answer{Step: number, Does: r.text(st.Does), API: p.api.Name, Version: p.version, frame: a.frame}
+	out.Fields = a.frameFields()
+	if p.api == rawAPI && a.frame != nil && !st.Quiet {
+		out.Fields = append(out.Fields, FieldValue{Path: "(frame)", Value: "0x" + hex.EncodeToString(a.frame), End: len(a.frame)})
 	}
 	if st.atLeast > 0 {
 		kept := "yes"
@@ -406,10 +406,22 @@ func (r *runner) add(number int, st *Step, p *pending, a answer) {
 		if err != nil {
 			out.Pins = append(out.Pins, err.Error())
 		} else {
-			out.Pins = append(out.Pins, checkPin("", resolved, a)...)
+			out.Pins = append(out.Pins, checkPin(resolved, a)...)
 		}
 	}
 	r.out.Answers = append(r.out.Answers, out)
+}
+
+// frameFields say what came, and what of it is not in the schema.
+func (a *answer) frameFields() []FieldValue {
+	out := []FieldValue{{Path: "(outcome)", Value: a.outcome}}
+	if a.fault != "" {
+		out = append(out, FieldValue{Path: "(does not decode)", Value: a.fault})
+	}
+	if len(a.rest) > 0 {
+		out = append(out, FieldValue{Path: "(bytes left over)", Value: "0x" + hex.EncodeToString(a.rest)})
+	}
+	return out
 }
 
 // text puts the variables into words for people, where they can be.
@@ -419,6 +431,9 @@ func (r *runner) text(s string) string {
 	}
 	return s
 }
+
+// rawAPI stands for the api of a step that writes bytes as they are.
+var rawAPI = &API{Key: -1, Name: "raw"}
 
 // raw writes bytes and looks at what comes: an answer's bytes, the end of the connection, or nothing in time.
 func (r *runner) raw(ctx context.Context, number int, st *Step) error {
@@ -434,31 +449,21 @@ func (r *runner) raw(ctx context.Context, number int, st *Step) error {
 	if err != nil {
 		return err
 	}
-	out := Answer{Step: number, Does: st.Does, API: "raw", Version: -1}
-	var frame []byte
-	if _, err = c.Write(b); err == nil && !st.NoReply {
-		frame, err = c.receive(ctx, st.within)
+	a := answer{outcome: "answered"}
+	if _, err = c.Write(b); err == nil && st.NoReply {
+		return nil
+	} else if err == nil {
+		a.frame, err = c.receive(ctx, st.within)
 	}
-	outcome := "answered"
 	switch {
 	case errors.Is(err, errSilent):
-		outcome = "silent"
+		a.outcome = "silent"
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		outcome = "closed"
+		a.outcome = "closed"
 		r.hangUp(st.Conn)
-	case st.NoReply:
-		return nil
 	}
-	out.frame = frame
-	out.Fields = append(out.Fields, FieldValue{Path: "(outcome)", Value: outcome})
-	if frame != nil && !st.Quiet {
-		out.Fields = append(out.Fields, FieldValue{Path: "(frame)", Value: "0x" + hex.EncodeToString(frame), End: len(frame)})
-	}
-	if st.Pin != nil {
-		out.Pins = checkPin("", st.Pin, answer{outcome: outcome})
-	}
-	r.out.Answers = append(r.out.Answers, out)
+	r.add(number, st, &pending{call: &call{api: rawAPI, version: -1}, conn: st.Conn}, a)
 	return nil
 }

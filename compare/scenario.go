@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -26,17 +27,22 @@ type Scenario struct {
 	// that name no version use the case's.
 	API      string `yaml:"api"`
 	Versions string `yaml:"versions"`
+	// Since is the first release of Kafka, as 4.4, that the scenario may be run against.
+	Since string `yaml:"since"`
 	// Each makes one case of each row; a row's keys are variables.
 	Each []map[string]any `yaml:"each"`
 	// Vars are variables of every case, which a row may override.
 	Vars map[string]any `yaml:"vars"`
 	// Topics are made before the first step. NAME gives ${NAME}, ${NAME.id} and ${NAME.epoch}.
 	Topics map[string]TopicSpec `yaml:"topics"`
-	// Configs are broker configs that the scenario relies on; both brokers are expected to have them.
+	// Configs are broker configs that the scenario relies on: it is not run where a broker has another value.
 	Configs map[string]string `yaml:"configs"`
 	Steps   []*Step           `yaml:"steps"`
 	// Alone keeps other cases from running beside this one: it changes what they see.
 	Alone bool `yaml:"alone"`
+	// ChangesBroker says what the scenario sets of the broker itself, which others see until it is set back at the
+	// end. It runs only where that is allowed.
+	ChangesBroker string `yaml:"changesBroker"`
 	// Finally runs at the end whatever happened; it is not compared.
 	Finally []*Step `yaml:"finally"`
 
@@ -141,6 +147,9 @@ func (s *Scenario) check() error {
 	s.bounds = Range{0, maxVersion}
 	if s.Why == "" || len(s.Tags) == 0 || len(s.Steps) == 0 {
 		return errors.New("want why, tags and steps")
+	}
+	if s.Since != "" && metadataVersions[s.Since] == 0 {
+		return fmt.Errorf("since %q: want one of %v", s.Since, slices.Sorted(maps.Keys(metadataVersions)))
 	}
 	if s.API != "" {
 		if _, ok := APINamed(s.API); !ok {

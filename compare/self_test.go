@@ -2,8 +2,11 @@ package compare_test
 
 import (
 	"context"
+	"flag"
 	"io"
 	"log/slog"
+	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,12 +14,16 @@ import (
 	"github.com/kaen-log/gateway/compare"
 )
 
-// newGateway starts a gateway in memory and returns its address.
+// newGateway starts a gateway in memory, with the configs that scenarios rely on, and returns its address.
 func newGateway(t *testing.T) string {
 	t.Helper()
+	config := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"}
+	for _, s := range scenarios(t) {
+		maps.Copy(config, s.Configs)
+	}
 	g, err := gateway.Start(t.Context(), gateway.Options{
 		Memory: true,
-		Config: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"},
+		Config: config,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
@@ -46,7 +53,7 @@ func TestTwoGatewaysDoNotDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{
-		A: newGateway(t), B: newGateway(t), Versions: "all", Seed: 1, Expected: expected,
+		A: newGateway(t), B: newGateway(t), Versions: "all", Seed: 1, ChangeBrokers: true, Expected: expected,
 		Log: func(line string) { t.Error(line) },
 	})
 	if err != nil {
@@ -67,7 +74,7 @@ func TestTwoGatewaysDoNotDiffer(t *testing.T) {
 // TestRunLeavesNothingBehind runs everything and then looks for topics that begin with the prefix.
 func TestRunLeavesNothingBehind(t *testing.T) {
 	a, b := newGateway(t), newGateway(t)
-	if _, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 2}); err != nil {
+	if _, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 2, ChangeBrokers: true}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := compare.TopicsWithPrefix(t.Context(), a, "gwcmp-")
@@ -124,7 +131,7 @@ steps:
 func TestFlippedFieldsAreReported(t *testing.T) {
 	a, b := newGateway(t), newGateway(t)
 	for round := range 3 {
-		r, flipped, err := compare.RunFlipped(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 4}, round)
+		r, flipped, err := compare.RunFlipped(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 4, ChangeBrokers: true}, round)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,6 +151,30 @@ func TestFlippedFieldsAreReported(t *testing.T) {
 	}
 }
 
+// matrixFile keeps the verdicts by API and version, from which docs/compatibility.md is made.
+const matrixFile = "testdata/matrix.txt"
+
+// checkMatrix holds matrixFile against a report; -rewrite writes it.
+func checkMatrix(t *testing.T, r *compare.Report) {
+	t.Helper()
+	var want strings.Builder
+	if err := r.Write(&want, "matrix", false); err != nil {
+		t.Fatal(err)
+	}
+	if flag.Lookup("rewrite").Value.String() == "true" {
+		if err := os.WriteFile(matrixFile, []byte(want.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(matrixFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ReplaceAll(string(got), "\r\n", "\n") != want.String() {
+		t.Errorf("%s is not what the comparison gives; run go test ./compare -run AsKafkaDid -rewrite && go test ./wire -run Compatibility -rewrite", matrixFile)
+	}
+}
+
 // TestGatewayAnswersAsKafkaDid holds the gateway against what Apache Kafka answered in every case: see gateway compare
 // golden.
 func TestGatewayAnswersAsKafkaDid(t *testing.T) {
@@ -155,7 +186,7 @@ func TestGatewayAnswersAsKafkaDid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: newGateway(t), Golden: golden, Versions: "all", Seed: 5, Expected: expected})
+	r, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: newGateway(t), Golden: golden, Versions: "all", Seed: 5, ChangeBrokers: true, Expected: expected})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,4 +202,5 @@ func TestGatewayAnswersAsKafkaDid(t *testing.T) {
 			t.Errorf("%s: %s; record it with gateway compare golden", c.Name, c.NotRun)
 		}
 	}
+	checkMatrix(t, r)
 }

@@ -25,6 +25,10 @@ const (
 	invalidTopic            = 17
 	invalidRequiredAcks     = 21
 	illegalGeneration       = 22
+	inconsistentProtocol    = 23
+	unknownMemberID         = 25
+	invalidSessionTimeout   = 26
+	rebalanceInProgress     = 27
 	invalidTimestamp        = 32
 	unsupportedVersion      = 35
 	topicExists             = 36
@@ -43,6 +47,8 @@ const (
 	fencedLeaderEpoch       = 74
 	unknownLeaderEpoch      = 75
 	unsupportedCompression  = 76
+	memberIDRequired        = 79
+	fencedInstanceID        = 82
 	invalidRecord           = 87
 	unknownTopicID          = 100
 	fetchSessionTopicID     = 106

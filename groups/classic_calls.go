@@ -37,8 +37,10 @@ func (s *shard) join(now time.Time, e *entry, r *JoinRequest, reply func(JoinRep
 		switch m := e.machine; {
 		case m.kind() == KindClassic:
 			return e.classic().join(now, r, reply)
-		case m.kind() == KindConsumer && m.state() == string(classicEmpty):
+		case m.kind() == KindConsumer && m.state() == consumerEmpty:
 			before = m.tombstones()
+		case m.kind() == KindConsumer:
+			return e.consumer().joinClassic(now, r, reply)
 		default:
 			reply(JoinReply{}, fmt.Errorf("group of type %s: %w", m.kind(), ErrInconsistentProtocol))
 			return step{}
@@ -77,12 +79,17 @@ func (c *Coordinator) SyncGroup(ctx context.Context, r *SyncRequest) (SyncReply,
 		if g := e.classic(); g != nil {
 			return g.sync(now, r, reply)
 		}
+		if g := e.consumer(); g != nil {
+			reply(g.syncClassic(now, r))
+			return step{}
+		}
 		reply(SyncReply{}, fmt.Errorf("group %q: %w", r.Group, ErrUnknownMemberID))
 		return step{}
 	})
 }
 
-// Heartbeat keeps a member's session. While the group is loading every member is
+// Heartbeat keeps a member's session; it waits for the disk only where a step of the
+// group does, and not longer than a commit. While the group is loading every member is
 // alive. Errors: ErrInvalidGroupID, ErrUnknownMemberID, ErrFencedInstanceID,
 // ErrIllegalGeneration, ErrRebalanceInProgress, ErrNotAvailable, ErrNotCoordinator.
 //
@@ -91,9 +98,15 @@ func (c *Coordinator) Heartbeat(ctx context.Context, r *HeartbeatRequest) error 
 	if r.Group == "" {
 		return ErrInvalidGroupID
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
+	defer cancel()
 	_, err := call(ctx, c, r.Group, func(now time.Time, _ *shard, e *entry, reply func(struct{}, error)) step {
 		if g := e.classic(); g != nil {
 			reply(struct{}{}, g.heartbeat(now, r))
+			return step{}
+		}
+		if g := e.consumer(); g != nil {
+			reply(struct{}{}, g.heartbeatClassic(now, r))
 			return step{}
 		}
 		reply(struct{}{}, fmt.Errorf("group %q: %w", r.Group, ErrUnknownMemberID))
@@ -105,7 +118,8 @@ func (c *Coordinator) Heartbeat(ctx context.Context, r *HeartbeatRequest) error 
 	return err
 }
 
-// LeaveGroup removes members. Errors of single ones, ErrUnknownMemberID and
+// LeaveGroup removes members, and waits until it is stored when that leaves none, not
+// longer than for a commit. Errors of single ones, ErrUnknownMemberID and
 // ErrFencedInstanceID, are in the reply. Errors of all: ErrInvalidGroupID and those
 // that every call has.
 //
@@ -114,9 +128,14 @@ func (c *Coordinator) LeaveGroup(ctx context.Context, r *LeaveRequest) (LeaveRep
 	if r.Group == "" {
 		return nil, ErrInvalidGroupID
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
+	defer cancel()
 	return call(ctx, c, r.Group, func(now time.Time, _ *shard, e *entry, reply func(LeaveReply, error)) step {
 		if g := e.classic(); g != nil {
 			return g.leave(now, r, reply)
+		}
+		if g := e.consumer(); g != nil {
+			return g.leaveClassic(now, r, reply)
 		}
 		answers := make(LeaveReply, len(r.Members))
 		for i := range answers {
@@ -163,13 +182,13 @@ func (c *Coordinator) DescribeGroup(group string) (GroupDescription, error) {
 	return look(c, group, func(_ time.Time, _ *shard, e *entry) (GroupDescription, error) {
 		switch {
 		case e == nil:
-			return GroupDescription{State: string(classicDead)}, fmt.Errorf("group %s not found: %w", group, ErrGroupIDNotFound)
+			return GroupDescription{State: string(classicDead)}, fmt.Errorf("group %s: %w", group, ErrGroupIDNotFound)
 		case e.machine == nil:
 			return GroupDescription{State: string(classicEmpty)}, nil
 		}
 		g := e.classic()
 		if g == nil {
-			return GroupDescription{State: string(classicDead)}, fmt.Errorf("group %s is not a classic group: %w", group, ErrGroupIDNotFound)
+			return GroupDescription{State: string(classicDead)}, fmt.Errorf("group %s of type %s: %w", group, e.machine.kind(), ErrGroupIDNotFound)
 		}
 		return g.describe(), nil
 	})

@@ -83,7 +83,7 @@ type classicMember struct {
 	// rebalanceTimeout is how long a rebalance waits for the member.
 	rebalanceTimeout time.Duration
 	sessionTimeout   time.Duration
-	protocols        []Protocol // in the order of preference
+	protocols        []Protocol // in the order of preference, each name once
 	assignment       []byte
 
 	// isNew says that the member's first join is parked: then its session ends by
@@ -185,26 +185,24 @@ func (g *classicGroup) replace(m *classicMember, id string) {
 // update takes over what a member says of itself when it joins again. Kafka:
 // ClassicGroup.updateMember.
 func (g *classicGroup) update(m *classicMember, r *JoinRequest) {
+	m.rebalanceTimeout, m.sessionTimeout = r.RebalanceTimeout, r.SessionTimeout
+	g.setProtocols(m, r.Protocols)
+}
+
+// setProtocols changes what a member supports.
+func (g *classicGroup) setProtocols(m *classicMember, protocols []Protocol) {
 	g.count(m, -1)
-	m.protocols, m.rebalanceTimeout, m.sessionTimeout = r.Protocols, r.RebalanceTimeout, r.SessionTimeout
+	m.protocols = protocols
 	g.count(m, 1)
 }
 
 // count adds n for each protocol of m.
 func (g *classicGroup) count(m *classicMember, n int) {
-	for i, p := range m.protocols {
-		if firstNamed(m.protocols, p.Name) != i {
-			continue // named twice
-		}
+	for _, p := range m.protocols {
 		if g.supported[p.Name] += n; g.supported[p.Name] == 0 {
 			delete(g.supported, p.Name)
 		}
 	}
-}
-
-// firstNamed returns the index of the named protocol, -1 when there is none.
-func firstNamed(protocols []Protocol, name string) int {
-	return slices.IndexFunc(protocols, func(p Protocol) bool { return p.Name == name })
 }
 
 // check says whether a member is who it says it is. Kafka: ClassicGroup.validateMember.
@@ -272,8 +270,10 @@ func (m *classicMember) renew(now time.Time) { m.expires = now.Add(m.sessionTime
 
 // metadataFor returns what is said for a protocol; nil when it is not among them.
 func metadataFor(protocols []Protocol, name string) []byte {
-	if i := firstNamed(protocols, name); i >= 0 {
-		return protocols[i].Metadata
+	for _, p := range protocols {
+		if p.Name == name {
+			return p.Metadata
+		}
 	}
 	return nil
 }

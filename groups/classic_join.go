@@ -17,7 +17,8 @@ type JoinRequest struct {
 	RebalanceTimeout time.Duration
 
 	ProtocolType string
-	// Protocols are what the member supports, the best first. The group keeps them.
+	// Protocols are what the member supports, the best first. The group keeps them, each
+	// name once.
 	Protocols []Protocol
 
 	// NeedsMemberID says that the client joins again when it is given an id (version 4
@@ -49,6 +50,7 @@ type JoinedMember struct {
 
 // join is a JoinGroup call. Kafka: GroupMetadataManager.classicGroupJoinToClassicGroup.
 func (g *classicGroup) join(now time.Time, r *JoinRequest, reply func(JoinReply, error)) step {
+	r.Protocols = namedOnce(r.Protocols)
 	if !g.accepts(r.MemberID) {
 		g.remove(r.MemberID)
 		reply(JoinReply{}, fmt.Errorf("%d members: %w", len(g.members), ErrGroupMaxSize))
@@ -160,12 +162,10 @@ func (g *classicGroup) joined(m *classicMember) JoinReply {
 // GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin.
 func (g *classicGroup) joinReplacing(now time.Time, r *JoinRequest, m *classicMember, id string, reply func(JoinReply, error)) step {
 	if g.current == classicStable {
-		chosen := g.selectProtocol(func(other *classicMember) []Protocol {
-			if other == m {
-				return r.Protocols
-			}
-			return other.protocols
-		})
+		before := m.protocols
+		g.setProtocols(m, r.Protocols)
+		chosen := g.selectProtocol()
+		g.setProtocols(m, before)
 		if chosen == g.protocol {
 			return g.storeReplaced(r, m, id, reply)
 		}

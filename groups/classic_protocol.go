@@ -20,13 +20,12 @@ func (g *classicGroup) supports(groupType string, protocols []Protocol) bool {
 }
 
 // selectProtocol picks the protocol that most members prefer of those that all
-// support; "" when there is none. protocolsOf says what a member supports. Kafka:
-// ClassicGroup.selectProtocol.
-func (g *classicGroup) selectProtocol(protocolsOf func(*classicMember) []Protocol) string {
+// support; "" when there is none. Kafka: ClassicGroup.selectProtocol.
+func (g *classicGroup) selectProtocol() string {
 	votes := map[string]int{}
 	for _, m := range g.members {
-		for _, p := range protocolsOf(m) {
-			if g.allSupport(p.Name, protocolsOf) {
+		for _, p := range m.protocols {
+			if g.supported[p.Name] == len(g.members) {
 				votes[p.Name]++
 				break
 			}
@@ -46,19 +45,21 @@ func (g *classicGroup) selectProtocol(protocolsOf func(*classicMember) []Protoco
 	return names[0]
 }
 
-// allSupport says whether every member supports a protocol.
-func (g *classicGroup) allSupport(name string, protocolsOf func(*classicMember) []Protocol) bool {
-	return !slices.ContainsFunc(g.members, func(m *classicMember) bool { return firstNamed(protocolsOf(m), name) < 0 })
-}
-
 // hashMapBucket is where a Java HashMap of up to twelve keys puts s.
 func hashMapBucket(s string) uint32 {
 	h := uint32(javaHash(s))
 	return (h ^ h>>16) & 15
 }
 
-// stated is what a member itself says that it supports.
-func stated(m *classicMember) []Protocol { return m.protocols }
+// namedOnce leaves out protocols whose name was there before.
+func namedOnce(protocols []Protocol) []Protocol {
+	seen := make(map[string]bool, len(protocols))
+	return slices.DeleteFunc(protocols, func(p Protocol) bool {
+		twice := seen[p.Name]
+		seen[p.Name] = true
+		return twice
+	})
+}
 
 // subscriptions reads what the members consume out of what they say for the chosen
 // protocol; nil when that is not known, as in a group that is not of consumers. Of

@@ -90,7 +90,7 @@ func (g *classicGroup) completeJoin(now time.Time) step {
 		return step{}
 	}
 	g.generation++
-	g.protocol = g.selectProtocol(stated)
+	g.protocol = g.selectProtocol()
 	g.topics = g.subscriptions()
 	g.transition(now, classicCompleting)
 	g.clearUnsynced()

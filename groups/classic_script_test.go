@@ -602,12 +602,8 @@ func checkClassicGroup(t *testing.T, g *classicGroup) {
 		if _, ok := g.pending[m.id]; ok {
 			t.Errorf("member %s is pending", m.id)
 		}
-		seen := map[string]bool{}
 		for _, p := range m.protocols {
-			if !seen[p.Name] {
-				supported[p.Name]++
-			}
-			seen[p.Name] = true
+			supported[p.Name]++
 		}
 	}
 	if len(g.byID) != len(g.members) || len(g.static) != static || g.awaiting != awaiting {

@@ -1,7 +1,36 @@
 package groups
 
 // replayConsumer applies a record of a consumer group, of types 3 to 8 and 16; a nil
-// value removes. What it keeps of its arguments it copies.
-func (s *shard) replayConsumer(recordType int16, key, value []byte) error {
+// value removes. What it keeps of its arguments it copies. Kafka: the replay methods
+// of GroupMetadataManager.
+func (s *shard) replayConsumer(_ int16, key, value []byte) error {
+	id, r, err := decodeConsumerRecord(key, value)
+	if err != nil {
+		return err
+	}
+	e := s.entries[id]
+	var g *consumerGroup
+	if e != nil {
+		g, _ = e.machine.(*consumerGroup)
+	}
+	if r.body == nil {
+		if g == nil {
+			return nil // removed already
+		}
+		if r.kind == typeConsumerEpoch {
+			e.machine = nil
+			s.dropEmpty(e)
+			return nil
+		}
+		g.apply(r)
+		return nil
+	}
+	if g == nil {
+		// Of another type of group nothing is left when this is written, but what a
+		// cleaner has not removed yet.
+		g = newConsumerGroup(id, s.env)
+		g.enter(s.ensure(id))
+	}
+	g.apply(r)
 	return nil
 }

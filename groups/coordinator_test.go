@@ -20,21 +20,27 @@ var start = time.UnixMilli(1700000000000)
 func now() time.Time { return start }
 
 // open opens a store on fsys with a coordinator that has loaded what is there.
-func open(t *testing.T, fsys vfs.FS) (*storage.Store, *Coordinator) {
+func open(t testing.TB, fsys vfs.FS) (*storage.Store, *Coordinator) {
+	t.Helper()
+	return openAt(t, fsys, now, Config{})
+}
+
+// openAt is open with a clock and a configuration.
+func openAt(t testing.TB, fsys vfs.FS, now func() time.Time, config Config) (*storage.Store, *Coordinator) {
 	t.Helper()
 	s, err := storage.Open("data", storage.Options{FS: fsys, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	c := New(Options{Store: s, Now: now, OffsetsPartitions: 3})
+	c := New(Options{Store: s, Now: now, OffsetsPartitions: 3, Config: config})
 	for _, w := range c.all() {
 		w.load()
 	}
 	return s, c
 }
 
-func topic(t *testing.T, s *storage.Store, name string) *storage.Topic {
+func topic(t testing.TB, s *storage.Store, name string) *storage.Topic {
 	t.Helper()
 	made, err := s.CreateTopic(storage.TopicSpec{Name: name, Partitions: 2})
 	if err != nil {

@@ -72,8 +72,11 @@ func (w *owner) schedule(e *entry) {
 // tick runs the deadlines that are due; that of a busy group waits in its queue.
 // Caller holds mu, and the shard is loaded.
 func (w *owner) tick(now time.Time) {
+	var due []*entry // each once, whatever it does
 	for len(w.wakes) > 0 && !w.wakes[0].wake.After(now) {
-		e := heap.Pop(&w.wakes).(*entry)
+		due = append(due, heap.Pop(&w.wakes).(*entry))
+	}
+	for _, e := range due {
 		w.run(now, e, waiting{run: func(now time.Time, _ *shard, _ *entry) step { return e.tick(now) }})
 	}
 	w.settle()
@@ -89,7 +92,7 @@ func (e *entry) tick(now time.Time) step {
 		return step{}
 	}
 	next := e.machine.next()
-	if next.IsZero() || next.After(now) {
+	if next.IsZero() || next.After(now) || now.Before(e.failed) {
 		return step{}
 	}
 	st := e.machine.tick(now)

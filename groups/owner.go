@@ -66,7 +66,9 @@ func (w *owner) enter(group string, c waiting) error {
 		return err
 	}
 	w.run(w.o.Now(), s.ensure(group), c)
-	w.settle()
+	if !w.releasing {
+		w.settle()
+	}
 	return nil
 }
 
@@ -104,8 +106,9 @@ func (w *owner) advance(now time.Time, e *entry, st step) {
 	}
 }
 
-// after runs what waits for a group once it may, sees to its deadline, and forgets
-// it when it holds nothing. Caller holds mu.
+// after runs what waits for a group once it may, meets a deadline that is due at
+// once, sees to the next one, and forgets the group when it holds nothing. Caller
+// holds mu.
 func (w *owner) after(now time.Time, e *entry) {
 	for len(e.queue) > 0 && e.may(e.queue[0]) {
 		c := e.queue[0]
@@ -115,7 +118,12 @@ func (w *owner) after(now time.Time, e *entry) {
 		}
 		w.advance(now, e, c.run(now, w.shard, e.known()))
 	}
-	w.schedule(e)
+	if len(e.queue) == 0 && !e.busy {
+		w.advance(now, e, e.tick(now))
+	}
+	if !e.busy {
+		w.schedule(e)
+	}
 	w.shard.dropEmpty(e)
 }
 

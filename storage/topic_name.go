@@ -45,6 +45,9 @@ func IsInternalTopic(name string) bool {
 
 // collisions has the names in use that hold a '.' or a '_', by what they are with every '.' made a '_'. It is not safe
 // for concurrent use.
+//
+// Differs from Kafka: names that collide with each other in one request are told too; Kafka makes both, and looks at
+// what there was before the request only.
 type collisions map[string]string
 
 func (c collisions) add(name string) {

@@ -266,17 +266,18 @@ func (f *fetchCall) topic(k fetchKey) (*storage.Topic, int16) {
 	return t, 0
 }
 
-// finishCodes makes the last changes that depend on the version of the request.
+// finishCodes makes the last changes that depend on the version of the request. Kafka: KafkaApis.processResponseCallback.
 func (f *fetchCall) finishCodes(resp *fetchResponse) {
 	for i := range resp.partitions {
 		p := &resp.partitions[i]
 		switch {
 		case p.code == kerr.KafkaStorageError.Code && f.version <= 5:
 			p.code = kerr.NotLeaderForPartition.Code
-		case p.code == kerr.FencedLeaderEpoch.Code && f.version >= 16:
+		case f.version >= 16 && p.log != nil && (p.code == kerr.FencedLeaderEpoch.Code || p.code == kerr.NotLeaderForPartition.Code):
 			p.namesLeader = true
 			p.leaderEpoch = p.log.LeaderEpoch()
 			resp.leaderID = f.s.store.NodeID()
+			resp.noAddress = f.replica >= 0
 			resp.leaderHost = f.r.listener.AdvertisedHost
 			resp.leaderPort = f.r.listener.AdvertisedPort
 			resp.leaderRack = f.s.rack()

@@ -462,8 +462,13 @@ func TestFetchErrorsOfPartitions(t *testing.T) {
 		if req.ReplicaID = 2; v >= 15 {
 			req.ReplicaState.ID = 2
 		}
-		if p := b.fetchOne(req); p.ErrorCode != 6 || len(p.RecordBatches) != 0 {
+		resp := ask[*kmsg.FetchResponse](b, req)
+		p := resp.Topics[0].Partitions[0]
+		if p.ErrorCode != 6 || len(p.RecordBatches) != 0 {
 			t.Errorf("got error %d and %d bytes, want 6 and none", p.ErrorCode, len(p.RecordBatches))
+		}
+		if named := v >= 16; named != (p.CurrentLeader.LeaderID != -1) || len(resp.Brokers) != 0 {
+			t.Errorf("got leader %+v at %+v; want it from version 16 on, and never its address", p.CurrentLeader, resp.Brokers)
 		}
 		if v < 9 {
 			return

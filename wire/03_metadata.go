@@ -115,6 +115,9 @@ func (m *metadataCall) byID(wanted []kmsg.MetadataRequestTopic) {
 
 // byName describes topics by their names, and makes those that do not exist if create is set. Their answer is
 // UNKNOWN_TOPIC_OR_PARTITION all the same, as Kafka's is while it makes them; clients ask again.
+//
+// Differs from Kafka: a topic without a name is one with an illegal name. Kafka's handler fails over it, and the answer
+// names neither brokers nor the other topics.
 func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
 	seen := make(map[string]bool, len(wanted))
 	var missing []string

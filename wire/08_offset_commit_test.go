@@ -2,9 +2,11 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -168,5 +170,62 @@ func TestOffsetCommitRetention(t *testing.T) {
 		if got := b.committed("orders", 0).Offset.ExpireMs; got != c.want {
 			t.Errorf("retention %d: expires at %d, want %d", c.retention, got, c.want)
 		}
+	}
+}
+
+// TestOffsetCommitOfMembersAtEveryVersion holds who may commit against the state of the group.
+func TestOffsetCommitOfMembersAtEveryVersion(t *testing.T) {
+	for v := int16(2); v <= 10; v++ {
+		t.Run(fmt.Sprintf("v%d", v), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newGroupServer(t, map[string]string{"group.initial.rebalance.delay.ms": "0"})
+				s.topic("orders", 1)
+				c := s.dial(t)
+				commit := func(what, group, memberID string, instance *string, generation int32, want int16) {
+					t.Helper()
+					req := s.commitRequest(v, "orders", 0)
+					req.Group, req.MemberID, req.InstanceID, req.Generation = group, memberID, instance, generation
+					if got := c.call(req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode; got != want {
+						t.Errorf("%s: %d, want %d", what, got, want)
+					}
+				}
+				unknown := int16(22)
+				if v >= 9 {
+					unknown = 69
+				}
+				commit("a generation of no group", "simple", "", nil, 0, unknown)
+				commit("a member of no group", "simple", "m", nil, -1, 0) // a simple consumer that names itself
+				commit("OFFS-04 nobody in a simple group", "simple", "", nil, -1, 0)
+				commit("a generation of a simple group", "simple", "", nil, 0, 25)
+				commit("a member of a simple group", "simple", "m", nil, 3, 25)
+
+				leader, follower := s.pair(t, groupVersions{9, 4, 5, 5, 6})
+				members := func(state string, want int16) {
+					t.Helper()
+					commit("OFFS-08 the member in "+state, "kitchen", follower.id, nil, follower.generation, want)
+					commit("an old generation in "+state, "kitchen", follower.id, nil, follower.generation-1, 22)
+					commit("a generation to come in "+state, "kitchen", follower.id, nil, follower.generation+1, 22)
+					commit("no generation of the member in "+state, "kitchen", follower.id, nil, -1, 22)
+					commit("an unknown member in "+state, "kitchen", "ghost", nil, follower.generation, 25)
+					commit("OFFS-06 nobody in "+state, "kitchen", "", nil, -1, 25)
+					if v >= 7 {
+						commit("an unknown instance in "+state, "kitchen", follower.id, kmsg.StringPtr("i"), follower.generation, 25)
+					}
+				}
+				members("Stable", 0)
+				joining := s.dial(t)
+				rejoin := leader.joinRequest()
+				id := joining.send(rejoin)
+				synctest.Wait()
+				members("PreparingRebalance", 0)
+				follower.join()
+				joining.receive(rejoin, id)
+				members("CompletingRebalance", 27)
+				leader.leave()
+				follower.leave()
+				commit("nobody in an emptied group", "kitchen", "", nil, -1, 0)
+				commit("a generation in an emptied group", "kitchen", follower.id, nil, follower.generation, 25)
+			})
+		})
 	}
 }

@@ -1,10 +1,15 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/storage/record"
 )
 
 // fetchOffsets asks for offsets of a group, at any version: partitions by topic, nil for all. It returns the group's
@@ -124,4 +129,76 @@ func TestOffsetFetchAnswersAllOfAGroupOnce(t *testing.T) {
 			t.Errorf("got %+v, want g with its offset and h with none, each once", resp.Groups)
 		}
 	})
+}
+
+// What a transaction would change is not stable until it has ended, and is then what the transaction left.
+func TestOffsetFetchOfStableOffsets(t *testing.T) {
+	for _, ended := range []string{"", "committed", "aborted"} {
+		for _, v := range []int16{7, 8, 9, 10} {
+			t.Run(fmt.Sprintf("OFFS-13 %s v%d", ended, v), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := withGroups(newBroker(t, map[string]string{"offsets.topic.num.partitions": "1"}))
+					b.s.groups = groups.New(groups.Options{Store: b.store, Now: b.time, OffsetsPartitions: 1})
+					b.topic("orders", 2)
+					b.commitCode(b.commitRequest(8, "orders", 0))
+					pending := kmsg.OffsetCommitKey{Version: 1, Group: "g", Topic: "orders"}
+					value := kmsg.NewOffsetCommitValue()
+					value.Version, value.Offset = 3, 9
+					batch := record.NewBuilder(record.BuilderOptions{HasProducer: true, ProducerID: 5, Transactional: true})
+					batch.Append(record.Record{Timestamp: b.nowMs(), Key: pending.AppendTo(nil), Value: value.AppendTo(nil)})
+					b.appendAs(groups.OffsetsTopic, 0, batch.Bytes())
+					if ended != "" {
+						b.endTxn(groups.OffsetsTopic, 5, ended == "committed")
+					}
+					b.s.groups = groups.New(groups.Options{Store: b.store, Now: b.time})
+					ctx, stop := context.WithCancel(t.Context())
+					done := make(chan error)
+					go func() { done <- b.s.groups.Run(ctx) }()
+					synctest.Wait()
+					stable, plain := int64(-1), int64(7)
+					code := int16(88)
+					if ended != "" {
+						stable, code = 7, 0
+					}
+					if ended == "committed" {
+						stable, plain = 9, 9
+					}
+					for _, c := range []struct {
+						requireStable bool
+						offset        int64
+						code          int16
+					}{{true, stable, code}, {false, plain, 0}} {
+						for _, all := range []bool{false, true} {
+							if p := b.fetchOrders(v, c.requireStable, all); p.Offset != c.offset || p.ErrorCode != c.code {
+								t.Errorf("stable %v, all %v: got %d and code %d, want %d and %d", c.requireStable, all, p.Offset, p.ErrorCode, c.offset, c.code)
+							}
+						}
+					}
+					stop()
+					<-done
+				})
+			})
+		}
+	}
+}
+
+// fetchOrders asks for orders-0 of the group g, or for all, which is the same.
+func (b *broker) fetchOrders(version int16, requireStable, all bool) kmsg.OffsetFetchResponseGroupTopicPartition {
+	b.t.Helper()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version, req.Group, req.RequireStable = version, "g", requireStable
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = "g"
+	if !all {
+		orders, _ := b.store.Topic("orders")
+		req.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "orders", Partitions: []int32{0}}}
+		g.Topics = []kmsg.OffsetFetchRequestGroupTopic{{Topic: "orders", TopicID: orders.ID(), Partitions: []int32{0}}}
+	}
+	req.Groups = []kmsg.OffsetFetchRequestGroup{g}
+	resp := ask[*kmsg.OffsetFetchResponse](b, req)
+	if version < 8 {
+		p := resp.Topics[0].Partitions[0]
+		return kmsg.OffsetFetchResponseGroupTopicPartition{Offset: p.Offset, ErrorCode: p.ErrorCode}
+	}
+	return resp.Groups[0].Topics[0].Partitions[0]
 }

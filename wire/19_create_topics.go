@@ -20,6 +20,14 @@ import (
 // A topic can be used when the answer is sent. Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics.
 func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+	if timedOut(req.TimeoutMillis) {
+		for i := range req.Topics {
+			t := failedTopic(req.Topics[i].Topic, kerr.RequestTimedOut)
+			t.ErrorMessage = nil
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp, nil
+	}
 	if err := s.checkTotalPartitions(req); err != nil {
 		for i := range req.Topics {
 			resp.Topics = append(resp.Topics, failedTopic(req.Topics[i].Topic, err))
@@ -71,6 +79,11 @@ func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.
 	resp.Topics = append(resp.Topics, last...)
 	return resp, nil
 }
+
+// timedOut reports whether a request to change topics left no time for it: every topic that it names is answered with
+// REQUEST_TIMED_OUT, in words none, and nothing is done. Kafka's controller drops such a request from its queue
+// (QuorumController.ControllerWriteEvent, KafkaEventQueue); any time above that is enough here.
+func timedOut(timeoutMs int32) bool { return timeoutMs <= 0 }
 
 // maxNewPartitions is how many partitions one request may make. Kafka: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
 const maxNewPartitions = 10_000

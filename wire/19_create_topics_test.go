@@ -219,3 +219,34 @@ func TestDefaultReplicationFactorIsStrict(t *testing.T) {
 		t.Errorf("auto-creation with three replicas: code %d, want 3", topic.ErrorCode)
 	}
 }
+
+// TestNoTimeChangesNoTopics asks with a timeout of 0 and below, which leave Kafka's controller no time.
+func TestNoTimeChangesNoTopics(t *testing.T) {
+	for _, timeout := range []int32{0, -1, -2147483648} {
+		b := newBroker(t, nil)
+		b.topic("orders", 1)
+		create := kmsg.NewPtrCreateTopicsRequest()
+		create.Version, create.TimeoutMillis = 7, timeout
+		create.Topics = append(create.Topics, newTopic("events", 1, 1), newTopic("bad name", 1, 1))
+		for i, topic := range ask[*kmsg.CreateTopicsResponse](b, create).Topics {
+			if topic.ErrorCode != 7 || topic.ErrorMessage != nil || topic.Topic != create.Topics[i].Topic {
+				t.Errorf("timeout %d: created %+v, want code 7 without words", timeout, topic)
+			}
+		}
+		more := kmsg.NewPtrCreatePartitionsRequest()
+		more.Version, more.TimeoutMillis = 3, timeout
+		more.Topics = append(more.Topics, kmsg.CreatePartitionsRequestTopic{Topic: "orders", Count: 5})
+		if got := ask[*kmsg.CreatePartitionsResponse](b, more).Topics; len(got) != 1 || got[0].ErrorCode != 7 || got[0].ErrorMessage != nil {
+			t.Errorf("timeout %d: partitions added %+v, want code 7 without words", timeout, got)
+		}
+		remove := kmsg.NewPtrDeleteTopicsRequest()
+		remove.Version, remove.TimeoutMillis, remove.TopicNames = 5, timeout, []string{"orders", "ghost"}
+		if got := ask[*kmsg.DeleteTopicsResponse](b, remove).Topics; len(got) != 2 || got[0].ErrorCode != 7 || got[1].ErrorCode != 7 || got[1].ErrorMessage != nil {
+			t.Errorf("timeout %d: deleted %+v, want code 7 twice without words", timeout, got)
+		}
+		orders, there := b.store.Topic("orders")
+		if _, made := b.store.Topic("events"); made || !there || orders.Partitions() != 1 {
+			t.Errorf("timeout %d: topic made %v, topic left %v, want only orders with its partition", timeout, made, there)
+		}
+	}
+}

@@ -33,6 +33,14 @@ func (s *Server) deleteTopics(r *request, req *kmsg.DeleteTopicsRequest) (*kmsg.
 			req.Topics[i].Topic = &req.TopicNames[i]
 		}
 	}
+	if disabled == nil && timedOut(req.TimeoutMillis) {
+		for i := range req.Topics {
+			answer := kmsg.NewDeleteTopicsResponseTopic()
+			answer.Topic, answer.TopicID, answer.ErrorCode = req.Topics[i].Topic, req.Topics[i].TopicID, kerr.RequestTimedOut.Code
+			resp.Topics = append(resp.Topics, answer)
+		}
+		return resp, nil
+	}
 	d := topicDeletion{s: s, r: r, uses: map[topicKey]int{}, resolved: map[storage.TopicID]int{}}
 	for i := range req.Topics {
 		d.count(&req.Topics[i])

@@ -15,10 +15,19 @@ import (
 // Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitions.
 func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest) (*kmsg.CreatePartitionsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
+	if timedOut(req.TimeoutMillis) {
+		for i := range req.Topics {
+			answer := kmsg.NewCreatePartitionsResponseTopic()
+			answer.Topic, answer.ErrorCode = req.Topics[i].Topic, kerr.RequestTimedOut.Code
+			resp.Topics = append(resp.Topics, answer)
+		}
+		return resp, nil
+	}
 	uses := make(map[string]int, len(req.Topics))
 	for i := range req.Topics {
 		uses[req.Topics[i].Topic]++
 	}
+	total := int64(0)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		var err error
@@ -31,38 +40,71 @@ func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest)
 		case !s.authorize(r, opAlter, resourceTopic, t.Topic):
 			err = kerr.TopicAuthorizationFailed
 		default:
-			err = s.addPartitions(t, req.ValidateOnly)
+			var added int32
+			added, err = s.checkAdded(t)
+			total += int64(added)
 		}
-		answer := kmsg.NewCreatePartitionsResponseTopic()
-		answer.Topic, answer.ErrorCode, answer.ErrorMessage = t.Topic, errorCode(err), errorMessage(err)
-		if err == error(kerr.UnknownTopicOrPartition) {
-			answer.ErrorMessage = nil // Kafka: ReplicationControlManager.createPartition says nothing about it
+		resp.Topics = append(resp.Topics, partitionsAnswer(t.Topic, err))
+	}
+	// Kafka collects what it makes for all topics, and fails the request when that is too much.
+	if total > maxNewPartitions {
+		resp.Topics = resp.Topics[:0]
+		for i := range req.Topics {
+			err := detail(kerr.PolicyViolation, fmt.Sprintf("%d new partitions in one request, want at most %d", total, maxNewPartitions))
+			resp.Topics = append(resp.Topics, partitionsAnswer(req.Topics[i].Topic, err))
 		}
-		resp.Topics = append(resp.Topics, answer)
+		return resp, nil
+	}
+	if req.ValidateOnly {
+		return resp, nil
+	}
+	counts := make(map[string]int32, len(req.Topics))
+	for i := range req.Topics {
+		counts[req.Topics[i].Topic] = req.Topics[i].Count
+	}
+	for i := range resp.Topics {
+		if a := &resp.Topics[i]; a.ErrorCode == 0 {
+			*a = partitionsAnswer(a.Topic, s.addPartitions(a.Topic, counts[a.Topic]))
+		}
 	}
 	return resp, nil
 }
 
-// addPartitions makes a topic have as many partitions as asked.
-func (s *Server) addPartitions(t *kmsg.CreatePartitionsRequestTopic, validateOnly bool) error {
+func partitionsAnswer(topic string, err error) kmsg.CreatePartitionsResponseTopic {
+	answer := kmsg.NewCreatePartitionsResponseTopic()
+	answer.Topic, answer.ErrorCode, answer.ErrorMessage = topic, errorCode(err), errorMessage(err)
+	if err == error(kerr.UnknownTopicOrPartition) {
+		answer.ErrorMessage = nil // Kafka: ReplicationControlManager.createPartition says nothing about it
+	}
+	return answer
+}
+
+// checkAdded returns how many partitions are asked for beyond those that a topic has.
+func (s *Server) checkAdded(t *kmsg.CreatePartitionsRequestTopic) (int32, error) {
 	topic, ok := s.store.Topic(t.Topic)
 	if !ok {
-		return kerr.UnknownTopicOrPartition
+		return 0, kerr.UnknownTopicOrPartition
 	}
-	if have := topic.Partitions(); t.Count <= have {
-		return detail(kerr.InvalidPartitions, fmt.Sprintf("the topic has %d partitions, and %d are not more", have, t.Count))
-	} else if added := t.Count - have; t.Assignment != nil && len(t.Assignment) != int(added) {
-		return detail(kerr.InvalidReplicaAssignment, fmt.Sprintf("%d assignments for %d new partitions", len(t.Assignment), added))
-	} else if added > maxNewPartitions {
-		return detail(kerr.PolicyViolation, fmt.Sprintf("%d new partitions, want at most %d at a time", added, maxNewPartitions))
+	have := topic.Partitions()
+	added := t.Count - have
+	if t.Count <= have {
+		return 0, detail(kerr.InvalidPartitions, fmt.Sprintf("the topic has %d partitions, and %d are not more", have, t.Count))
+	} else if t.Assignment != nil && len(t.Assignment) != int(added) {
+		return 0, detail(kerr.InvalidReplicaAssignment, fmt.Sprintf("%d assignments for %d new partitions", len(t.Assignment), added))
 	}
 	for i := range t.Assignment {
 		if err := s.checkReplicas(t.Assignment[i].Replicas); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if validateOnly {
-		return nil
+	return added, nil
+}
+
+// addPartitions makes a topic have so many partitions.
+func (s *Server) addPartitions(name string, count int32) error {
+	topic, ok := s.store.Topic(name)
+	if !ok {
+		return kerr.UnknownTopicOrPartition
 	}
-	return s.store.AddPartitions(topic.ID(), t.Count)
+	return s.store.AddPartitions(topic.ID(), count)
 }

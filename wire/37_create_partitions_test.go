@@ -69,3 +69,44 @@ func TestCreatePartitionsTellsDuplicatesOnce(t *testing.T) {
 		t.Errorf("answers %+v and %d partitions, want one answer with code 42 and 1", got, topic.Partitions())
 	}
 }
+
+// TestCreatePartitionsRefusesTooManyAltogether asks for more in one request than Kafka makes: every row is refused,
+// also that of a topic which would not get many, and nothing is made.
+func TestCreatePartitionsRefusesTooManyAltogether(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		counts  []int32
+		refused bool
+	}{
+		{"the most", []int32{maxNewPartitions, 2}, false},
+		{"one more", []int32{maxNewPartitions, 3}, true},
+		{"many and few", []int32{20_000, 2}, true},
+	} {
+		b := newBroker(t, nil)
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		req.Version, req.ValidateOnly = 3, !c.refused
+		for i, name := range []string{"orders", "events", "ghost"} {
+			topic := kmsg.NewCreatePartitionsRequestTopic()
+			topic.Topic, topic.Count = name, 5
+			if i < len(c.counts) {
+				b.topic(name, 1)
+				topic.Count = c.counts[i]
+			}
+			req.Topics = append(req.Topics, topic)
+		}
+		got := ask[*kmsg.CreatePartitionsResponse](b, req).Topics
+		want := []int16{0, 0, 3}
+		if c.refused {
+			want = []int16{44, 44, 44}
+		}
+		for i := range want {
+			if len(got) != len(want) || got[i].ErrorCode != want[i] {
+				t.Errorf("%s, counts %v: got %+v, want codes %v", c.what, c.counts, got, want)
+				break
+			}
+		}
+		if topic, _ := b.store.Topic("events"); topic.Partitions() != 1 {
+			t.Errorf("%s: events has %d partitions, want 1", c.what, topic.Partitions())
+		}
+	}
+}

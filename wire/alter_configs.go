@@ -35,6 +35,8 @@ type configChange struct {
 }
 
 // alterAll makes the alterations of a request and returns the outcome of each.
+//
+// Differs from Kafka: it never answers an AlterConfigs request that names a resource twice.
 func (s *Server) alterAll(r *request, all []alteration) []error {
 	type resource struct {
 		kind int8

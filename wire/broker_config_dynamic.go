@@ -44,10 +44,15 @@ func listenerConfig(name string) (base string, ok bool) {
 // configs for plug-ins.
 func checkDynamicValue(name, value string) error {
 	base, _ := listenerConfig(name)
-	if d, ok := brokerConfigDef(base); ok && d.dynamic != readOnly {
-		return d.CheckValue(value)
+	d, ok := brokerConfigDef(base)
+	if !ok || d.dynamic == readOnly {
+		return nil
 	}
-	return nil
+	// A broker's list may not say a word twice, as a topic's may. Kafka: ConfigDef.ValidList.
+	if words := splitList(value); d.Type == storage.ConfigList && len(slices.Compact(slices.Sorted(slices.Values(words)))) < len(words) {
+		return fmt.Errorf("config %s: %q, want each word once", name, value)
+	}
+	return d.CheckValue(value)
 }
 
 // checkDynamic checks the overrides of this broker (one), or those of all. The errors are those of the answer.
@@ -128,6 +133,12 @@ func (c *BrokerConfig) checkTogether(now, next *brokerValues) error {
 	}
 	if next.number("max.connections.per.ip") == 0 && next.text("max.connections.per.ip.overrides") == "" {
 		return fmt.Errorf("max.connections.per.ip: 0 without max.connections.per.ip.overrides shuts everyone out")
+	}
+	// Kafka: ConnectionQuotas.ListenerConnectionQuota.validateReconfiguration.
+	for _, name := range []string{"max.connections", "max.connection.creation.rate"} {
+		if n := next.number(name); n <= 0 {
+			return fmt.Errorf("%s: %d, want at least 1 while the broker runs", name, n)
+		}
 	}
 	for _, dir := range splitList(next.text("cordoned.log.dirs")) {
 		if dir != "*" && !slices.Contains(splitList(next.text("log.dirs")), dir) {

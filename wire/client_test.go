@@ -71,9 +71,9 @@ func newServerOn(t *testing.T, fs vfs.FS, config map[string]string) *server {
 	return serveBroker(t, b)
 }
 
-// withGroups gives a broker a group coordinator.
+// withGroups gives a broker a group coordinator, of its configuration.
 func withGroups(b *broker) *broker {
-	b.s.groups = groups.New(groups.Options{Store: b.store, Now: b.time})
+	b.s.groups = groups.New(groups.Options{Store: b.store, Now: b.time, Config: b.s.config.Groups(b.store)})
 	return b
 }
 

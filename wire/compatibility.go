@@ -107,14 +107,17 @@ type difference struct {
 var differences = []difference{
 	{0, "records of a transaction", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
 	{0, "a request of version 0 to 2", "the connection is closed, as by Kafka; ApiVersions names version 0 all the same, since librdkafka needs to see it"},
+	{3, "a topic with neither name nor id, from version 12 on", "INVALID_TOPIC_EXCEPTION for it; Kafka answers UNKNOWN_SERVER_ERROR and names no broker"},
 	{8, "a commit by a member of a group", "ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND: consumers assign partitions themselves until group membership is served"},
 	{9, "all offsets of a group, more than once in a request", "they are answered once"},
 	{10, "the coordinator of a share group's partition", "INVALID_REQUEST"},
 	{10, "the coordinator of a group when `__consumer_offsets` does not exist yet", "it is made before the answer; Kafka answers COORDINATOR_NOT_AVAILABLE once"},
 	{18, "the features `transaction.version`, `group.version`, `share.version`, `streams.version`", "not named: what they stand for is not served"},
 	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
+	{19, "two names in one request that differ in dots and underlines only", "INVALID_TOPIC_EXCEPTION for the second; Kafka makes both"},
 	{22, "a transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
 	{32, "a broker's loggers", "one, `root`, which is the whole log"},
+	{33, "a resource that is named twice", "INVALID_REQUEST; Kafka does not answer"},
 	{44, "an operation that is not known, for a topic", "INVALID_REQUEST; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{44, "other `listeners`, or `metric.reporters`, of a running broker", "INVALID_REQUEST"},
 	{44, "`log.cleaner.min.compaction.lag.ms` above `log.cleaner.max.compaction.lag.ms`, for all topics", "INVALID_REQUEST; Kafka takes it and then creates no topic any more"},
@@ -126,8 +129,8 @@ const frameLimitsText = "A frame of Produce may have `socket.request.max.bytes` 
 	"OffsetCommit, TxnOffsetCommit and CreateTopics 32 MiB, any other 2 MiB. Kafka has the first limit for all. " +
 	"A larger frame closes the connection.\n"
 
-// compatibilityPage returns docs/compatibility.md.
-func compatibilityPage() string {
+// compatibilityPage returns docs/compatibility.md; matrix is its section on what was compared.
+func compatibilityPage(matrix string) string {
 	var b strings.Builder
 	b.WriteString("# Compatibility\n\n")
 	b.WriteString("This page is made from the program's own table of what it serves (`go test ./wire -run Compatibility -rewrite`).\n")
@@ -139,6 +142,7 @@ func compatibilityPage() string {
 			fmt.Fprintf(&b, "| %d | %s | %s |\n", k.key, k.name, versionRange(a.min, a.max))
 		}
 	}
+	b.WriteString("\n" + matrix)
 	b.WriteString("\n## Differences\n\n| API | asked for | answer |\n| --- | --- | --- |\n")
 	for _, d := range differences {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", keyName(d.key), d.what, d.gets)

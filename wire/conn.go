@@ -46,6 +46,7 @@ type conn struct {
 	writeDeadline time.Time
 	vector        net.Buffers
 	answerHint    int // size of the last answer
+	answering     *call
 
 	// The software that the client says it is. Written by the ApiVersions handler, which runs as a barrier.
 	softwareName, softwareVersion string
@@ -169,6 +170,7 @@ func (c *conn) write() {
 	s := c.server
 	for call := range c.queue {
 		barrier, key, failed := call.barrier(), call.key, c.failed.Load()
+		c.answering = call
 		if !failed || call.finish != nil {
 			resp, err := s.answer(s.killed, call)
 			if err == nil && resp != nil && !failed {
@@ -184,12 +186,22 @@ func (c *conn) write() {
 				_ = c.socket.Close() // wakes the reader up
 			}
 		}
-		c.releaseFrame(call.frame)
+		c.frameDone()
+		c.answering = nil
 		c.inFlight.Add(-1)
 		if barrier {
 			c.mute(call.throttle)
 			c.settled <- struct{}{}
 		}
+	}
+}
+
+// frameDone gives back the frame of the call that is being answered, once. Only the writer, and so a handler that is no
+// Produce's, may call it.
+func (c *conn) frameDone() {
+	if call := c.answering; call.frame != nil {
+		c.releaseFrame(call.frame)
+		call.frame = nil
 	}
 }
 

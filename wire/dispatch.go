@@ -10,8 +10,10 @@ import (
 // call is one request on its way: read, decoded, started, answered.
 type call struct {
 	request
-	api   *api
-	frame *buffer // what the request was decoded from; its bytes belong to the call until the answer is written
+	api *api
+	// frame is what the request was decoded from; its bytes belong to the call until the answer is written, or the
+	// handler needs them no longer. Then it is nil.
+	frame *buffer
 
 	// message is the decoded request; nil for an ApiVersions request of a version that is not known, whose body
 	// cannot be read.

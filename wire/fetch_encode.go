@@ -18,7 +18,8 @@ type fetchResponse struct {
 	// are left out.
 	partitions []fetchPartition
 
-	// The leader, for partitions that name it.
+	// The leader, for partitions that name it; without its address when noAddress is set, as Kafka tells replicas.
+	noAddress  bool
 	leaderID   int32
 	leaderHost string
 	leaderPort int32
@@ -220,7 +221,7 @@ func (f *fetchResponse) appendTags(b []byte) []byte {
 	for i := range f.partitions {
 		named = named || f.partitions[i].namesLeader && !f.partitions[i].omit
 	}
-	if !named {
+	if !named || f.noAddress {
 		return append(b, 0)
 	}
 	size := 1 + 4 + uvarintLen(len(f.leaderHost)+1) + len(f.leaderHost) + 4 + 1 + 1

@@ -36,6 +36,14 @@ type request struct {
 	conn *conn // nil in tests that call a handler directly
 }
 
+// frameDone gives back the frame that the request was decoded from. Afterwards no bytes of the request may be used, but
+// its strings may. A handler that waits for others calls it before: see the budget of memory for requests.
+func (r *request) frameDone() {
+	if r.conn != nil {
+		r.conn.frameDone()
+	}
+}
+
 // response is the body of an answer: a kmsg response, or an *encoded.
 type response interface {
 	// AppendTo appends the body to dst and returns the extended slice.

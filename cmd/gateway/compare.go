@@ -35,6 +35,7 @@ type compareFlags struct {
 	files         []string
 	expected      string
 	golden        bool
+	changeBrokers bool
 }
 
 func newCompareCommand() *cobra.Command {
@@ -44,7 +45,8 @@ func newCompareCommand() *cobra.Command {
 		Short: "Hold two Kafka-compatible brokers against each other, request by request",
 		Long: "Send the same raw requests to two brokers and compare every field of every answer.\n\n" +
 			"Without a SCENARIO all run (--tag and --api choose). Topics and groups that a run makes\n" +
-			"begin with gwcmp-; they are removed at the end, also after an interrupt, and nothing else is.\n\n" +
+			"begin with gwcmp-; they are removed at the end, also after an interrupt, and nothing else is.\n" +
+			"Scenarios that set configs of the brokers for a moment run with --change-brokers only.\n\n" +
 			"Exit codes: 0 the same, or only expected differences; 1 different; 2 usage; 3 could not run.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCompare(cmd.Context(), &f, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -52,7 +54,7 @@ func newCompareCommand() *cobra.Command {
 	}
 	cmd.PersistentFlags().StringVarP(&f.a, "a", "a", "", "HOST:PORT of one broker")
 	cmd.PersistentFlags().StringVarP(&f.b, "b", "b", "", "HOST:PORT of the other")
-	cmd.PersistentFlags().StringVarP(&f.format, "output", "o", "table", "table, json, junit, md or html")
+	cmd.PersistentFlags().StringVarP(&f.format, "output", "o", "table", "table, json, junit, md, html or matrix")
 	cmd.PersistentFlags().Uint64Var(&f.seed, "seed", 0, "names what the run makes; 0 takes a random one")
 	flags := cmd.Flags()
 	flags.BoolVar(&f.list, "list", false, "list the scenarios")
@@ -66,6 +68,7 @@ func newCompareCommand() *cobra.Command {
 	flags.StringSliceVar(&f.files, "file", nil, "scenario files to run besides, or instead of, the ones built in")
 	flags.StringVar(&f.expected, "expected", "", "file of expected differences instead of the one built in")
 	flags.BoolVar(&f.golden, "recorded", false, "compare with the recordings of Apache Kafka 4.4.0 instead of a broker -b")
+	flags.BoolVar(&f.changeBrokers, "change-brokers", false, "run also what sets configs of the brokers themselves, and sets them back")
 	cmd.AddCommand(newCompareVersionsCommand(&f), newCompareConfigsCommand(&f), newCompareGoldenCommand(&f))
 	return cmd
 }
@@ -182,7 +185,7 @@ func compareOptions(f *compareFlags) (*compare.Options, error) {
 	if !slices.Contains([]string{"min", "max", "all"}, f.versions) {
 		return nil, fmt.Errorf("--api-versions: got %q, want min, max or all", f.versions)
 	}
-	o := &compare.Options{A: f.a, B: f.b, Versions: f.versions, Seed: f.seed, Strict: f.strict}
+	o := &compare.Options{A: f.a, B: f.b, Versions: f.versions, Seed: f.seed, Strict: f.strict, ChangeBrokers: f.changeBrokers}
 	var err error
 	if f.golden {
 		if f.strict {

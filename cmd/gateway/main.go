@@ -1,5 +1,5 @@
 // Command gateway is a Kafka-compatible server in one binary, and the tools that
-// go with it: produce, consume, dump, demo, compare. One file per subcommand.
+// go with it: produce, consume, dump, demo, compare, record, replay, frames. One file per subcommand.
 package main
 
 import (
@@ -84,6 +84,9 @@ func newRootCommand() *cobra.Command {
 		newDemoCommand(),
 		newDumpCommand(),
 		newCompareCommand(),
+		newRecordCommand(),
+		newReplayCommand(),
+		newFramesCommand(),
 	)
 	return root
 }

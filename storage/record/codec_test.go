@@ -70,6 +70,9 @@ func TestDecompressesWhatOthersWrite(t *testing.T) {
 	}{
 		{"gzip of the standard library", Gzip, gzipped, 1},
 		{"two gzip members", Gzip, append(bytes.Clone(gzipped), gzipped...), 2},
+		{"gzip with bytes behind it", Gzip, append(bytes.Clone(gzipped), 0xaa, 0xbb, 0xcc), 1},
+		{"gzip with many bytes behind it", Gzip, append(bytes.Clone(gzipped), make([]byte, 100)...), 1},
+		{"gzip with the start of a member behind it", Gzip, append(bytes.Clone(gzipped), gzipped[:smallestMember-1]...), 1},
 		{"raw snappy block", Snappy, s2.EncodeSnappy(nil, plain), 1},
 		{"two xerial streams", Snappy, append(bytes.Clone(xerial), xerial...), 2},
 		{"lz4 of 64 KiB blocks", LZ4, lz4Frame(lz4.BlockSizeOption(lz4.Block64Kb)), 1},
@@ -156,6 +159,7 @@ func TestDecompressingStopsAtDamage(t *testing.T) {
 		body  []byte
 	}{
 		{"empty gzip", Gzip, nil}, {"empty zstd", Zstd, nil}, {"empty lz4", LZ4, nil},
+		{"a second gzip member cut short", Gzip, append(AppendCompressed(nil, plain, Gzip, 0), AppendCompressed(nil, plain, Gzip, 0)[:2000]...)},
 		{"short gzip", Gzip, AppendCompressed(nil, plain, Gzip, 0)[:2000]},
 		{"short snappy", Snappy, AppendCompressed(nil, plain, Snappy, 0)[:2000]},
 		{"short lz4", LZ4, frame[:len(frame)-4]},

@@ -29,6 +29,7 @@ type decompressor struct {
 	codec  Codec
 	body   bytes.Reader
 	gzip   *gzip.Reader
+	ended  bool // gzip has no more members
 	zstd   *zstd.Decoder
 	big    *zstd.Decoder // for the current batch, whose window is above zstdWindow
 	snappy snappyReader
@@ -37,7 +38,7 @@ type decompressor struct {
 
 // open begins with a body.
 func (d *decompressor) open(c Codec, body []byte) error {
-	d.codec = c
+	d.codec, d.ended = c, false
 	var err error
 	switch c {
 	case Gzip:
@@ -45,7 +46,9 @@ func (d *decompressor) open(c Codec, body []byte) error {
 		if d.gzip == nil {
 			d.gzip = new(gzip.Reader)
 		}
-		err = d.gzip.Reset(&d.body)
+		if err = d.gzip.Reset(&d.body); err == nil {
+			d.gzip.Multistream(false)
+		}
 	case Snappy:
 		d.snappy.open(body)
 	case LZ4:
@@ -61,6 +64,28 @@ func (d *decompressor) open(c Codec, body []byte) error {
 		d.close()
 	}
 	return err
+}
+
+// smallestMember is the fewest bytes that are taken for another gzip member. Kafka: java.util.zip.GZIPInputStream looks no
+// further when so few are left behind a member.
+const smallestMember = 19
+
+// readGzip reads on in the next member when there is one. What is behind a member and does not begin as another is
+// passed over, as Kafka does.
+func (d *decompressor) readGzip(p []byte) (int, error) {
+	for !d.ended {
+		n, err := d.gzip.Read(p)
+		if err != io.EOF {
+			return n, err
+		}
+		if d.ended = d.body.Len() < smallestMember || d.gzip.Reset(&d.body) != nil; !d.ended {
+			d.gzip.Multistream(false)
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, io.EOF
 }
 
 func (d *decompressor) openZstd(body []byte) error {
@@ -104,7 +129,7 @@ func newZstdDecoder(window uint64) (*zstd.Decoder, error) {
 func (d *decompressor) Read(p []byte) (n int, err error) {
 	switch d.codec {
 	case Gzip:
-		n, err = d.gzip.Read(p)
+		n, err = d.readGzip(p)
 	case Snappy:
 		n, err = d.snappy.Read(p)
 	case LZ4:

@@ -14,5 +14,5 @@ packages() {
 
 npm_install() {
   echo '{"private": true}' >package.json
-  retry npm install --silent --no-audit --no-fund "${npm_wanted[@]}"
+  retry npm install --silent --no-audit --no-fund "$@" "${npm_wanted[@]}"
 }

@@ -1,7 +1,7 @@
 // What the clients for Node share: features run one after the other, a line each.
 'use strict'
 
-const assert = require('node:assert/strict')
+const { isDeepStrictEqual } = require('node:util')
 
 // A feature throws it when the client has no such call.
 class Unsupported extends Error {}
@@ -22,9 +22,15 @@ async function report(name, version, features) {
   }
 }
 
-// same says both values when got is not equal to want in every part.
+// same throws, and shows both values, when got is not equal to want in every part; of lists the first elements that
+// differ.
 function same(what, got, want) {
-  assert.deepEqual(got, want, `${what}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`)
+  if (isDeepStrictEqual(got, want)) return
+  if (Array.isArray(got) && Array.isArray(want) && got.length === want.length) {
+    const i = got.findIndex((element, i) => !isDeepStrictEqual(element, want[i]))
+    same(`${what}, number ${i}`, got[i], want[i])
+  }
+  throw new Error(`${what}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`)
 }
 
 // until asks again until the answer is yes, for 20 s at most: what a cluster says about itself may lag behind what it

@@ -1,0 +1,65 @@
+package groups
+
+import (
+	"fmt"
+	"time"
+)
+
+// checkCommit says whether a member may commit: at its epoch, or, when it has not
+// heard of that yet, at an earlier one for partitions that it had then and still has.
+// Who is no member may commit while there are none. Kafka:
+// ConsumerGroup.validateOffsetCommit.
+func (g *consumerGroup) checkCommit(_ time.Time, r *CommitRequest) ([]error, error) {
+	if r.Generation < 0 && len(g.members) == 0 {
+		return nil, nil
+	}
+	m, err := g.member(r.MemberID)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.classic == nil && !r.Epochs:
+		return nil, fmt.Errorf("version of before member epochs from member %q: %w", m.id, ErrUnsupportedVersion)
+	case r.Generation == m.epoch:
+		return nil, nil
+	case r.Generation > m.epoch:
+		return nil, m.stale(fmt.Sprintf("member epoch %d, want at most %d", r.Generation, m.epoch))
+	}
+	for _, k := range r.Commits {
+		since, ok := m.assigned[k.TopicID][k.Partition]
+		if !ok {
+			since, ok = m.revoking[k.TopicID][k.Partition]
+		}
+		switch {
+		case !ok:
+			return nil, m.stale(fmt.Sprintf("member epoch %d, want %d for %s-%d, which the member does not have", r.Generation, m.epoch, k.Topic, k.Partition))
+		case r.Generation < since:
+			return nil, m.stale(fmt.Sprintf("member epoch %d, want at least %d for %s-%d", r.Generation, since, k.Topic, k.Partition))
+		}
+	}
+	return nil, nil
+}
+
+// checkFetch says whether a member may fetch offsets: at its epoch. Who does not say
+// that it is a member may. Kafka: ConsumerGroup.validateOffsetFetch.
+func (g *consumerGroup) checkFetch(memberID string, memberEpoch int32) error {
+	if memberID == "" && memberEpoch < 0 {
+		return nil
+	}
+	m, err := g.member(memberID)
+	if err != nil {
+		return err
+	}
+	if memberEpoch != m.epoch {
+		return m.stale(fmt.Sprintf("member epoch %d, want %d", memberEpoch, m.epoch))
+	}
+	return nil
+}
+
+// stale is the error for a member that does not know its epoch, by the name that its
+// protocol has for it.
+func (m *consumerMember) stale(text string) error {
+	if m.classic != nil {
+		return fmt.Errorf("%s: %w", text, ErrIllegalGeneration)
+	}
+	return fmt.Errorf("%s: %w", text, ErrStaleMemberEpoch)
+}
