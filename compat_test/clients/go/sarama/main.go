@@ -141,12 +141,19 @@ func (c *client) OffsetForTime(_ context.Context, topic string, partition int, t
 }
 
 func (c *client) Configs(_ context.Context, topic string) (map[string]features.Config, error) {
-	entries, err := c.admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic})
+	resource := &sarama.ConfigResource{Type: sarama.TopicResource, Name: topic}
+	results, err := c.admin.DescribeConfigs([]*sarama.ConfigResource{resource}, sarama.DescribeConfigsOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if code := results[0].ErrorCode; code != sarama.ErrNoError {
+		return nil, code
+	}
 	configs := map[string]features.Config{}
-	for _, e := range entries {
+	for _, e := range results[0].Configs {
 		configs[e.Name] = features.Config{Value: e.Value, Default: e.Source == sarama.SourceDefault}
 	}
-	return configs, err
+	return configs, nil
 }
 
 func (c *client) Alter(_ context.Context, topic string, configs map[string]string) error {
