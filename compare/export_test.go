@@ -30,6 +30,26 @@ func TopicsWithPrefix(ctx context.Context, addr, prefix string) ([]string, error
 	return out, nil
 }
 
+// BrokerConfig is what is set for all brokers under a key; "" when nothing is.
+func BrokerConfig(ctx context.Context, addr, key string) (string, error) {
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	api, _ := APINamed("DescribeConfigs")
+	root, err := c.call(ctx, api, 1, map[string]any{"resources": []any{map[string]any{"resourceType": 4, "resourceName": "", "configurationKeys": []any{key}}}})
+	if err != nil {
+		return "", err
+	}
+	config := elementWith(root.Child("results").Children[0].Child("configs"), "name", key)
+	if config == nil {
+		return "", nil
+	}
+	value, _ := config.Child("value").Value.(string)
+	return value, nil
+}
+
 // StepKey names a step of a case.
 type StepKey struct {
 	Case string

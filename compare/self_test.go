@@ -89,10 +89,14 @@ func TestInterruptedRunCleansUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s, err := compare.ParseScenario("parked", []byte(`
-why: a fetch that waits
+why: a fetch that waits, with a config of the broker set
 tags: [test]
+changesBroker: log.roll.ms
 topics: {topic: {}}
+finally:
+- {api: IncrementalAlterConfigs, send: {resources: [{resourceType: 4, resourceName: "", configs: [{name: log.roll.ms, configOperation: 1, value: null}]}]}}
 steps:
+- {api: IncrementalAlterConfigs, send: {resources: [{resourceType: 4, resourceName: "", configs: [{name: log.roll.ms, configOperation: 0, value: "700000000"}]}]}}
 - api: Fetch
   version: 12
   send:
@@ -108,12 +112,12 @@ steps:
 	go func() {
 		<-waiting
 		for ctx.Err() == nil {
-			if names, err := compare.TopicsWithPrefix(ctx, a, "gwcmp-"); err == nil && len(names) > 0 {
+			if set, err := compare.BrokerConfig(ctx, a, "log.roll.ms"); err == nil && set != "" {
 				cancel()
 			}
 		}
 	}()
-	_, err = compare.Run(ctx, []*compare.Scenario{s}, compare.Options{A: a, B: b, Versions: "max", Seed: 3,
+	_, err = compare.Run(ctx, []*compare.Scenario{s}, compare.Options{A: a, B: b, Versions: "max", Seed: 3, ChangeBrokers: true,
 		Progress: func(int, int, compare.Case) { close(waiting) }})
 	if err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("got error %v, want interrupted", err)
@@ -122,6 +126,9 @@ steps:
 		left, err := compare.TopicsWithPrefix(t.Context(), addr, "gwcmp-")
 		if err != nil || len(left) != 0 {
 			t.Errorf("after an interrupt: topics %v, error %v; want none", left, err)
+		}
+		if set, err := compare.BrokerConfig(t.Context(), addr, "log.roll.ms"); set != "" || err != nil {
+			t.Errorf("after an interrupt: log.roll.ms of all brokers is %q, error %v; want it not set", set, err)
 		}
 	}
 }

@@ -77,15 +77,70 @@ func TestCompareExitCodes(t *testing.T) {
 	}
 }
 
+// TestCompareFlags shows what each flag does to a run.
+func TestCompareFlags(t *testing.T) {
+	a, b := memoryGateway(t, nil), memoryGateway(t, map[string]string{"num.partitions": "3"})
+	count := func(out, what string) int { return strings.Count("\n"+out, "\n"+what) }
+	for _, c := range []struct {
+		what string
+		args []string
+		ok   func(out string) bool
+	}{
+		{"--list --tag", []string{"--list", "--tag", "create-partitions"}, func(s string) bool {
+			return count(s, "create-partitions ") == 1 && count(s, "create-partitions-many ") == 1 && count(s, "fetch") == 0
+		}},
+		{"--list with two tags", []string{"--list", "--tag", "frames,cluster"}, func(s string) bool {
+			return count(s, "frames-bad ") == 1 && count(s, "describe-cluster ") == 1 && count(s, "fetch-") == 0
+		}},
+		{"--list --api", []string{"--list", "--api", "DescribeCluster"}, func(s string) bool { return count(s, "describe-cluster ") == 1 && strings.Count(s, "\n") == 1 }},
+		{"--explain", []string{"--explain", "describe-cluster"}, func(s string) bool {
+			return strings.HasPrefix(s, "why: >") && strings.Contains(s, "includeFencedBrokers: true")
+		}},
+		{"--api-versions min", []string{"-a", a, "-b", b, "describe-cluster", "--api-versions", "min"}, func(s string) bool {
+			return count(s, "same       describe-cluster@v0") == 1 && strings.Contains(s, "1 cases")
+		}},
+		{"--api-versions max", []string{"-a", a, "-b", b, "describe-cluster", "--api-versions", "max"}, func(s string) bool {
+			return count(s, "same       describe-cluster@v2") == 1 && strings.Contains(s, "1 cases")
+		}},
+		{"--api-versions all", []string{"-a", a, "-b", b, "describe-cluster", "--api-versions", "all"}, func(s string) bool { return strings.Contains(s, "3 cases") }},
+		{"a row", []string{"-a", a, "-b", b, "topic-names#3"}, func(s string) bool {
+			return count(s, "same       topic-names#3") == 1 && strings.Contains(s, "1 cases, 2 steps")
+		}},
+		{"--only-different", []string{"-a", a, "-b", b, "create-topics@v7", "describe-cluster", "--only-different"}, func(s string) bool {
+			return count(s, "different  create-topics@v7") == 1 && count(s, "same") == 0 && strings.Contains(s, "3 same")
+		}},
+		{"--seed", []string{"-a", a, "-b", b, "create-topics@v7", "--seed", "77", "-o", "json"}, func(s string) bool {
+			return strings.Contains(s, `"Seed": 77,`) && strings.Contains(s, "gwcmp-000004d-a0000-one") && strings.Contains(s, "gwcmp-000004d-b0000-one")
+		}},
+		{"--strict", []string{"-a", a, "-b", b, "create-topics@v7", "--strict", "--seed", "5"}, func(s string) bool { return strings.Contains(s, "--seed 5 --strict create-topics@v7") }},
+		{"without --change-brokers", []string{"-a", a, "-b", b, "broker-configs"}, func(s string) bool {
+			return count(s, "not run    broker-configs  (it sets log.retention.ms") == 1
+		}},
+		{"--change-brokers", []string{"-a", a, "-b", b, "broker-configs", "--change-brokers"}, func(s string) bool { return count(s, "same       broker-configs") == 1 }},
+		{"configs that a scenario needs", []string{"-a", a, "-b", b, "describe-configs-of-brokers"}, func(s string) bool {
+			return strings.Contains(s, "this needs") && strings.Contains(s, "1 not run")
+		}},
+		{"--recorded", []string{"-a", a, "--recorded", "describe-cluster"}, func(s string) bool { return strings.Contains(s, "3 same") }},
+		{"-o matrix", []string{"-a", a, "--recorded", "-o", "matrix", "describe-cluster"}, func(s string) bool {
+			return strings.HasPrefix(s, "kafka 4.4.0\n") && count(s, "60 DescribeCluster 0 2 same") == 1 && count(s, "0 Produce 3 13 not run") == 1
+		}},
+	} {
+		if _, out := compareCommand(t, c.args...); !c.ok(out) {
+			t.Errorf("%s: compare %v does not show it:\n%.3000s", c.what, c.args, out)
+		}
+	}
+}
+
 func TestCompareReports(t *testing.T) {
 	a, b := memoryGateway(t, nil), memoryGateway(t, map[string]string{"gateway.replication.factor": "clamp"})
 	dir := t.TempDir()
 	for format, check := range map[string]func(text string) bool{
-		"table": func(s string) bool { return strings.Contains(s, "cases") },
-		"json":  func(s string) bool { return json.Valid([]byte(s)) },
-		"junit": func(s string) bool { return xml.Unmarshal([]byte(s), new(struct{})) == nil },
-		"md":    func(s string) bool { return strings.Contains(s, "| Metadata | 0 |") },
-		"html":  func(s string) bool { return strings.Contains(s, "</html>") && !strings.Contains(s, "src=") },
+		"table":  func(s string) bool { return strings.Contains(s, "cases") },
+		"json":   func(s string) bool { return json.Valid([]byte(s)) },
+		"junit":  func(s string) bool { return xml.Unmarshal([]byte(s), new(struct{})) == nil },
+		"md":     func(s string) bool { return strings.Contains(s, "| Metadata | 0 |") },
+		"matrix": func(s string) bool { return strings.Contains(s, "3 Metadata 0 0 not run\n3 Metadata 1 1 same\n") },
+		"html":   func(s string) bool { return strings.Contains(s, "</html>") && !strings.Contains(s, "src=") },
 	} {
 		code, out := compareCommand(t, "-a", a, "-b", b, "-o", format, "--report", dir, "frames-bad")
 		if code != exitDone {
