@@ -53,6 +53,10 @@ type ConsumerHeartbeat struct {
 	Assigned []TopicPartitions
 }
 
+// ServesConsumerGroups says whether the consumer protocol is enabled. Kafka:
+// group.coordinator.rebalance.protocols.
+func (c *Coordinator) ServesConsumerGroups() bool { return !c.o.Config.ConsumerProtocolRefused }
+
 // ConsumerGroupHeartbeat is how a member joins a consumer group, stays in it, takes
 // and gives up partitions, and leaves. It blocks until what it changes is durable, or
 // the end of ctx.

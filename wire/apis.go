@@ -39,6 +39,8 @@ var apis = table(
 	route(44, 0, 1, (*Server).incrementalAlterConfigs),
 	route(47, 0, 0, (*Server).offsetDelete),
 	route(60, 0, 2, (*Server).describeCluster),
+	route(68, 0, 1, (*Server).consumerGroupHeartbeat),
+	route(69, 0, 1, (*Server).consumerGroupDescribe),
 	route(74, 0, 1, (*Server).listConfigResources),
 	route(75, 0, 0, (*Server).describeTopicPartitions),
 )
