@@ -55,6 +55,16 @@ public class Main {
         feature("features", main::features);
         feature("metadata-quorum", main::metadataQuorum);
         feature("dump-log", main::dumpLog);
+        Groups groups = new Groups(main.address, main.few, main.prefix + "-group");
+        feature("console-consumer-group", groups::consoleConsumer);
+        feature("verifiable-consumer", () -> groups.verifiableConsumer("classic"));
+        feature("verifiable-consumer-848", () -> groups.verifiableConsumer("consumer"));
+        feature("consumer-perf-test", groups::consumerPerfTest);
+        feature("groups-list", groups::list);
+        feature("groups-describe", groups::describeState);
+        feature("groups-reset", groups::resetOffsets);
+        feature("groups-delete-offsets", groups::deleteOffsets);
+        feature("groups-delete", groups::delete);
         feature("topics-delete", main::topicsDelete);
     }
 
@@ -95,8 +105,8 @@ public class Main {
     }
 
     private void configsGroup() throws Exception {
-        needs("ListGroups(16)"); // to know whether there is such a group
-        String group = prefix + "-group";
+        needs(address, "ListGroups(16)"); // to know whether there is such a group
+        String group = prefix + "-configured";
         configs("groups", group, "--alter", "--add-config", "consumer.session.timeout.ms=50000").says("^Completed updating config for group " + group);
         await(() -> configs("groups", group, "--describe").has("consumer.session.timeout.ms=50000 .*DYNAMIC_GROUP_CONFIG"));
         configs("groups", group, "--alter", "--delete-config", "consumer.session.timeout.ms");
@@ -161,7 +171,7 @@ public class Main {
     }
 
     private void brokerApiVersions() throws Exception {
-        apiVersions().says("^\\S+:" + address.split(":")[1] + " \\(id: \\d+ rack: null isFenced: false\\) -> \\(").says("Produce\\(0\\): \\d+ to 13 \\[usable: 13\\]")
+        apiVersions(address).says("^\\S+:" + address.split(":")[1] + " \\(id: \\d+ rack: null isFenced: false\\) -> \\(").says("Produce\\(0\\): \\d+ to 13 \\[usable: 13\\]")
             .says("Fetch\\(1\\): 4 to 18 \\[usable: 18\\]").says("Metadata\\(3\\): 0 to 13 \\[usable: 13\\]").says("ApiVersions\\(18\\): 0 to 5 \\[usable: 5\\]");
     }
 
@@ -176,7 +186,7 @@ public class Main {
     }
 
     private void metadataQuorum() throws Exception {
-        needs("DescribeQuorum(55)");
+        needs(address, "DescribeQuorum(55)");
         Tool.run("MetadataQuorumCommand", "--bootstrap-server", address, "describe", "--status").says("^LeaderId: +\\d+$").says("^HighWatermark: +\\d+$");
     }
 
@@ -216,13 +226,13 @@ public class Main {
         return Tool.run("GetOffsetShell", "--bootstrap-server", address, "--topic", prefix + "-lines", "--time", time);
     }
 
-    private Tool apiVersions() throws Exception {
+    private static Tool apiVersions(String address) throws Exception {
         return Tool.run("BrokerApiVersionsCommand", "--bootstrap-server", address);
     }
 
     /** Ends a feature whose tool sends a request that this broker does not advertise. */
-    private void needs(String api) throws Exception {
-        if (apiVersions().has(Pattern.quote(api) + ": UNSUPPORTED")) {
+    static void needs(String address, String api) throws Exception {
+        if (apiVersions(address).has(Pattern.quote(api) + ": UNSUPPORTED")) {
             throw new Unsupported("asks with " + api + ", which this broker does not advertise");
         }
     }
