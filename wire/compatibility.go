@@ -135,7 +135,8 @@ func compatibilityPage(matrix string) string {
 	b.WriteString("# Compatibility\n\n")
 	b.WriteString("This page is made from the program's own table of what it serves (`go test ./wire -run Compatibility -rewrite`).\n")
 	b.WriteString("Versions are those of Apache Kafka 4.4. A client learns the same table by an ApiVersions request. A key or\n")
-	b.WriteString("version that is not served closes the connection, as Kafka does.\n\n")
+	b.WriteString("version that is not served closes the connection, as Kafka does. [clients.md](clients.md) is what the clients of\n")
+	b.WriteString("others could do.\n\n")
 	b.WriteString("## Served\n\n| key | API | versions |\n| ---: | --- | --- |\n")
 	for _, k := range kafkaKeys {
 		if a := apis.find(k.key); a != nil {
