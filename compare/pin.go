@@ -31,6 +31,9 @@ func normaliseYAML(v any) any {
 	return v
 }
 
+// absent is what a pin says of a path that the answer must not have.
+const absent = "(absent)"
+
 // checkPin returns what of want an answer does not have. want is a map of paths to values, or the word closed or silent.
 func checkPin(want any, a answer) []string {
 	if word, ok := want.(string); ok {
@@ -49,6 +52,12 @@ func checkPin(want any, a answer) []string {
 	var out []string
 	for p, v := range paths {
 		got, ok := valueAt(a.root, p)
+		if v == absent {
+			if ok {
+				out = append(out, fmt.Sprintf("%s: want none, got %s", p, valueText(p, got)))
+			}
+			continue
+		}
 		if !ok {
 			out = append(out, fmt.Sprintf("%s: want %v, not in the answer", p, v))
 			continue
