@@ -47,9 +47,9 @@ var headerFields = map[string]struct{ pos, size int }{
 	"producerepoch": {record.ProducerEpochPos, 2}, "basesequence": {record.BaseSequencePos, 4}, "count": {record.CountPos, 4},
 }
 
-// buildBatch builds one batch as a client sends it, then applies `set` (header fields, after which the CRC is computed
-// again unless it is set itself), `append` (hex after the last record, counted by the length) and `cut` (bytes taken
-// off the end, length unchanged).
+// buildBatch builds one batch as a client sends it, then applies `body` (hex in the place of the records' bytes),
+// `set` (header fields, after which the CRC is computed again unless it is set itself), `append` (hex after the last
+// record, counted by the length) and `cut` (bytes taken off the end, length unchanged).
 func buildBatch(m map[string]any) ([]byte, error) {
 	if text, ok := m["hex"]; ok {
 		return hex.DecodeString(strings.ReplaceAll(fmt.Sprint(text), " ", ""))
@@ -58,7 +58,7 @@ func buildBatch(m map[string]any) ([]byte, error) {
 	var records []record.Record
 	var deltas []int64
 	var set map[string]any
-	var tail []byte
+	var body, tail []byte
 	cut := int64(0)
 	for name, v := range m {
 		var err error
@@ -83,12 +83,14 @@ func buildBatch(m map[string]any) ([]byte, error) {
 			o.Control = v == true
 		case "set":
 			set, _ = v.(map[string]any)
+		case "body":
+			body, err = hex.DecodeString(strings.ReplaceAll(fmt.Sprint(v), " ", ""))
 		case "append":
 			tail, err = hex.DecodeString(fmt.Sprint(v))
 		case "cut":
 			cut, err = asInt(v)
 		default:
-			err = errors.New("unknown: want records, codec, producerId, producerEpoch, baseSequence, transactional, control, set, append, cut or hex")
+			err = errors.New("unknown: want records, codec, producerId, producerEpoch, baseSequence, transactional, control, body, set, append, cut or hex")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("batch %s: %w", name, err)
@@ -101,8 +103,12 @@ func buildBatch(m map[string]any) ([]byte, error) {
 	if len(records) == 0 {
 		b.SetLastOffset(0)
 	}
-	batch := append([]byte(b.Bytes()), tail...)
-	if len(tail) > 0 {
+	batch := []byte(b.Bytes())
+	if body != nil {
+		batch = append(batch[:record.HeaderSize:record.HeaderSize], body...)
+	}
+	batch = append(batch, tail...)
+	if len(body)+len(tail) > 0 {
 		binary.BigEndian.PutUint32(batch[record.LengthPos:], uint32(len(batch)-record.LogOverhead))
 	}
 	fixCRC := true
