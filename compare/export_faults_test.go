@@ -51,7 +51,9 @@ func (f *fault) whole(p *pending, a answer) (answer, bool) {
 	switch {
 	case f.Answer == a.outcome:
 		return a, false
-	case f.Answer == "closed" || f.Answer == "silent":
+	case f.Answer == "closed":
+		return answer{outcome: f.Answer}, true
+	case f.Answer == "silent":
 		return answer{outcome: f.Answer}, a.outcome == "answered"
 	case f.Answer == "answered":
 		return answer{outcome: f.Answer}, a.outcome == "closed"

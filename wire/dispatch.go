@@ -88,6 +88,9 @@ func (s *Server) decode(c *call, body []byte) error {
 
 // readMessage decodes body. This is the only place that recovers: the bytes are a stranger's, and a codec that runs
 // over their end must not take the process down.
+//
+// Differs from Kafka: a null list where the protocol has none is read as an empty one, which is no harm to anybody, and
+// Kafka ends the connection; text that is no UTF-8 keeps its bytes, in which Kafka puts U+FFFD.
 func readMessage(msg kmsg.Request, body []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
