@@ -68,6 +68,9 @@ type modelClient struct {
 	owned      []int32      // nil when it is no member
 	next       [modelPartitions]int64
 
+	consumer bool // by KIP-848; then generation is the member epoch, 0 to join
+	heard    time.Time
+
 	busy   bool // a call is not answered
 	answer func()
 }
@@ -171,6 +174,8 @@ func (m *model) step(c *modelClient) {
 	switch {
 	case c.busy:
 		m.take(c)
+	case c.consumer:
+		m.stepConsumer(c)
 	case c.joined != nil:
 		m.sync(c)
 	case c.owned == nil:
@@ -265,7 +270,7 @@ func (m *model) commit(c *modelClient, p int32) {
 
 // late sends a commit of a generation that is over, as a client does that was held up.
 func (m *model) late(c *modelClient) {
-	if c.id == "" || c.busy || m.synced[c.group] == 0 {
+	if c.id == "" || c.busy || c.consumer || m.synced[c.group] == 0 {
 		return
 	}
 	generation := m.rand.Int32N(m.synced[c.group])
@@ -304,6 +309,9 @@ func (m *model) birth() {
 	if m.rand.IntN(3) == 0 {
 		c.instance = new(c.name)
 	}
+	if m.rand.IntN(2) == 0 {
+		c.consumer, c.group, c.id, c.generation = true, fmt.Sprint("k", m.rand.IntN(modelGroups)), c.name, 0
+	}
 	m.note("%s is born for %s", c.name, c.group)
 	m.clients = append(m.clients, c)
 }
@@ -316,6 +324,10 @@ func (m *model) leave(i int) {
 	}
 	m.clients = slices.Delete(m.clients, i, i+1)
 	m.note("%s leaves", c.name)
+	if c.consumer {
+		m.leaveConsumer(c)
+		return
+	}
 	modelCall(m, c, func(k *Coordinator) (LeaveReply, error) {
 		return k.LeaveGroup(m.t.Context(), &LeaveRequest{Group: c.group, Members: []LeavingMember{{MemberID: c.id, InstanceID: c.instance}}})
 	}, func(LeaveReply, error) {})
@@ -324,7 +336,7 @@ func (m *model) leave(i int) {
 // storm is one random event.
 func (m *model) storm() {
 	switch n := m.rand.IntN(100); {
-	case n < 4 && len(m.clients) < 10:
+	case n < 4 && len(m.clients) < 14:
 		m.birth()
 	case n < 6 && len(m.clients) > 0:
 		i := m.rand.IntN(len(m.clients))
@@ -357,9 +369,8 @@ func (m *model) settle() {
 		}
 		m.pass(time.Second)
 	}
-	for g := range modelGroups {
-		group := fmt.Sprint("g", g)
-		var want, got []string
+	for group := range m.committed {
+		var want []string
 		parts := map[int32]string{}
 		for _, c := range m.clients {
 			if c.group != group {
@@ -373,22 +384,41 @@ func (m *model) settle() {
 				parts[p] = c.id
 			}
 		}
-		d, err := m.c.DescribeGroup(group)
-		if err != nil && (!errors.Is(err, ErrGroupIDNotFound) || len(want) > 0) {
-			m.failf("describe %s: %v", group, err)
-		}
-		for _, member := range d.Members {
-			got = append(got, member.MemberID)
-		}
+		state, got := m.members(group)
 		slices.Sort(want)
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			m.failf("settled %s is %s with members %q, want %q", group, d.State, got, want)
+			m.failf("settled %s is %s with members %q, want %q", group, state, got, want)
 		}
-		if len(want) > 0 && (d.State != "Stable" || len(parts) != modelPartitions) {
-			m.failf("settled %s is %s with owners of %d partitions, want Stable with %d", group, d.State, len(parts), modelPartitions)
+		if len(want) > 0 && (state != "Stable" || len(parts) != modelPartitions) {
+			m.failf("settled %s is %s with owners of %d partitions, want Stable with %d", group, state, len(parts), modelPartitions)
 		}
 	}
+}
+
+// members describes a group; one that is not there has none.
+func (m *model) members(group string) (state string, ids []string) {
+	m.t.Helper()
+	var err error
+	if group[0] == 'k' {
+		var d ConsumerGroupDescription
+		d, err = m.c.ConsumerGroupDescribe(group)
+		state = d.State
+		for _, member := range d.Members {
+			ids = append(ids, member.MemberID)
+		}
+	} else {
+		var d GroupDescription
+		d, err = m.c.DescribeGroup(group)
+		state = d.State
+		for _, member := range d.Members {
+			ids = append(ids, member.MemberID)
+		}
+	}
+	if err != nil && !errors.Is(err, ErrGroupIDNotFound) {
+		m.failf("describe %s: %v", group, err)
+	}
+	return state, ids
 }
 
 func TestModelOfGroups(t *testing.T) {
@@ -398,15 +428,15 @@ func TestModelOfGroups(t *testing.T) {
 				m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 4)), seed: seed, mem: vfs.NewMem(vfs.MemOptions{Crashable: true}),
 					owners: map[modelPart]string{}, synced: map[string]int32{}, committed: map[string]*[modelPartitions]int64{}}
 				for g := range modelGroups {
-					m.committed[fmt.Sprint("g", g)] = &[modelPartitions]int64{}
+					m.committed[fmt.Sprint("g", g)], m.committed[fmt.Sprint("k", g)] = &[modelPartitions]int64{}, &[modelPartitions]int64{}
 				}
 				m.start()
 				defer func() { m.stop() }()
-				for range 4 {
+				for range 6 {
 					m.birth()
 				}
 				for range 4 {
-					for range 250 {
+					for range 350 {
 						m.storm()
 					}
 					m.settle()
