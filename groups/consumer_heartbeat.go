@@ -126,7 +126,7 @@ func (s *shard) consumerHeartbeat(now time.Time, e *entry, r *ConsumerHeartbeatR
 	case nil:
 	case *classicGroup:
 		before = old.tombstones()
-		if len(old.members) > 0 {
+		if old.current != classicEmpty {
 			records, err := g.takeOver(old)
 			if err != nil {
 				return refuse(err)
