@@ -14,7 +14,7 @@ import (
 var consumerSession = DefaultGroupConfig().ConsumerSessionTimeout
 
 // stepConsumer commits, or sends a heartbeat.
-func (m *model) stepConsumer(c *modelClient) {
+func (m *model) stepConsumer(c *stormClient) {
 	if len(c.owned) > 0 && c.generation > 0 && m.rand.IntN(3) == 0 {
 		m.commitConsumer(c, c.owned[m.rand.IntN(len(c.owned))])
 		return
@@ -45,7 +45,7 @@ func (m *model) stepConsumer(c *modelClient) {
 }
 
 // assigned lets a client give up and take over what it is told.
-func (m *model) assigned(c *modelClient, topics []TopicPartitions) {
+func (m *model) assigned(c *stormClient, topics []TopicPartitions) {
 	before := c.owned
 	c.owned = []int32{}
 	for _, t := range topics {
@@ -81,7 +81,7 @@ func (m *model) assigned(c *modelClient, topics []TopicPartitions) {
 }
 
 // commitConsumer commits for a partition that the client has.
-func (m *model) commitConsumer(c *modelClient, p int32) {
+func (m *model) commitConsumer(c *stormClient, p int32) {
 	offset := c.next[p] + 1 + m.rand.Int64N(5)
 	r := &CommitRequest{Group: c.group, MemberID: c.id, InstanceID: c.instance, Generation: c.generation, Epochs: true, Retention: -1,
 		Commits: []Commit{{Topic: "orders", TopicID: m.topic.ID(), Partition: p, Offset: offset}}}
@@ -102,7 +102,7 @@ func (m *model) commitConsumer(c *modelClient, p int32) {
 }
 
 // failedConsumer does what a client does about an error.
-func (m *model) failedConsumer(c *modelClient, what string, err error) {
+func (m *model) failedConsumer(c *stormClient, what string, err error) {
 	m.note("%s %s: %v", c.name, what, err)
 	switch {
 	case errors.Is(err, ErrUnknownMemberID), errors.Is(err, ErrFencedMemberEpoch), errors.Is(err, ErrGroupIDNotFound):
@@ -114,7 +114,7 @@ func (m *model) failedConsumer(c *modelClient, what string, err error) {
 }
 
 // leaveConsumer lets a client say that it goes; it has given up what it had.
-func (m *model) leaveConsumer(c *modelClient) {
+func (m *model) leaveConsumer(c *stormClient) {
 	modelCall(m, c, func(k *Coordinator) (ConsumerHeartbeat, error) {
 		return k.ConsumerGroupHeartbeat(m.t.Context(), &ConsumerHeartbeatRequest{Group: c.group, MemberID: c.id, MemberEpoch: -1, InstanceID: c.instance,
 			RebalanceTimeoutMs: -1, OwnMemberID: true})

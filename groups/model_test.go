@@ -38,7 +38,7 @@ type model struct {
 	topic *storage.Topic
 	ids   int
 
-	clients []*modelClient
+	clients []*stormClient
 	born    int
 	// owners are the clients that were given a partition, by group, generation and partition.
 	owners map[modelPart]string
@@ -55,9 +55,9 @@ type modelPart struct {
 	partition  int32
 }
 
-// modelClient is a consumer: it joins, syncs, commits what it owns, and does what
+// stormClient is a consumer: it joins, syncs, commits what it owns, and does what
 // errors tell it to.
-type modelClient struct {
+type stormClient struct {
 	name, group string
 	instance    *string // of a static member
 
@@ -85,7 +85,7 @@ func (m *model) failf(format string, args ...any) {
 	for _, line := range m.history[from:] {
 		m.t.Log(line)
 	}
-	m.t.Fatalf("seed %d: %s", m.seed, fmt.Sprintf(format, args...))
+	m.t.Fatalf("%s\nrepeat with: go test ./groups -run TestModelOfGroups -model.seed %d", fmt.Sprintf(format, args...), m.seed)
 }
 
 // start opens the broker on what is on the disk.
@@ -131,7 +131,7 @@ func (m *model) crash() {
 }
 
 // call starts a call of a client; then takes its answer in the next round.
-func modelCall[R any](m *model, c *modelClient, f func(*Coordinator) (R, error), then func(R, error)) {
+func modelCall[R any](m *model, c *stormClient, f func(*Coordinator) (R, error), then func(R, error)) {
 	c.busy = true
 	broker := m.c
 	go func() {
@@ -143,7 +143,7 @@ func modelCall[R any](m *model, c *modelClient, f func(*Coordinator) (R, error),
 }
 
 // take lets a client read its answer, if it is there.
-func (m *model) take(c *modelClient) {
+func (m *model) take(c *stormClient) {
 	if c.answer != nil {
 		answer := c.answer
 		c.answer, c.busy = nil, false
@@ -152,7 +152,7 @@ func (m *model) take(c *modelClient) {
 }
 
 // failed does what a client does about an error.
-func (m *model) failed(c *modelClient, what string, err error) {
+func (m *model) failed(c *stormClient, what string, err error) {
 	m.note("%s %s: %v", c.name, what, err)
 	switch {
 	case errors.Is(err, ErrUnknownMemberID), errors.Is(err, ErrFencedInstanceID) && c.broker != m.c:
@@ -170,7 +170,7 @@ func (m *model) failed(c *modelClient, what string, err error) {
 }
 
 // step does a client's next thing: joins, syncs, or commits and sends a heartbeat.
-func (m *model) step(c *modelClient) {
+func (m *model) step(c *stormClient) {
 	switch {
 	case c.busy:
 		m.take(c)
@@ -193,7 +193,7 @@ func (m *model) step(c *modelClient) {
 	}
 }
 
-func (m *model) join(c *modelClient) {
+func (m *model) join(c *stormClient) {
 	r := &JoinRequest{Group: c.group, MemberID: c.id, InstanceID: c.instance, ClientID: c.name, ClientHost: "/127.0.0.1", NeedsMemberID: true,
 		SessionTimeout: modelSession, RebalanceTimeout: 20 * time.Second, ProtocolType: "consumer",
 		Protocols: []Protocol{{Name: "range", Metadata: []byte(c.name)}}}
@@ -211,7 +211,7 @@ func (m *model) join(c *modelClient) {
 	})
 }
 
-func (m *model) sync(c *modelClient) {
+func (m *model) sync(c *stormClient) {
 	r := &SyncRequest{Group: c.group, Generation: c.generation, MemberID: c.id, InstanceID: c.instance}
 	if c.joined.Leader == c.id {
 		parts := make([][]byte, len(c.joined.Members))
@@ -250,7 +250,7 @@ func (m *model) sync(c *modelClient) {
 	})
 }
 
-func (m *model) commit(c *modelClient, p int32) {
+func (m *model) commit(c *stormClient, p int32) {
 	offset := c.next[p] + 1 + m.rand.Int64N(5)
 	r := &CommitRequest{Group: c.group, MemberID: c.id, InstanceID: c.instance, Generation: c.generation, Retention: -1,
 		Commits: []Commit{{Topic: "orders", TopicID: m.topic.ID(), Partition: p, Offset: offset}}}
@@ -269,7 +269,7 @@ func (m *model) commit(c *modelClient, p int32) {
 }
 
 // late sends a commit of a generation that is over, as a client does that was held up.
-func (m *model) late(c *modelClient) {
+func (m *model) late(c *stormClient) {
 	if c.id == "" || c.busy || c.consumer || m.synced[c.group] == 0 {
 		return
 	}
@@ -305,7 +305,7 @@ func (m *model) checkCommitted() {
 // birth adds a client, of which every third is a static member.
 func (m *model) birth() {
 	m.born++
-	c := &modelClient{name: fmt.Sprint("c", m.born), group: fmt.Sprint("g", m.rand.IntN(modelGroups)), generation: -1}
+	c := &stormClient{name: fmt.Sprint("c", m.born), group: fmt.Sprint("g", m.rand.IntN(modelGroups)), generation: -1}
 	if m.rand.IntN(3) == 0 {
 		c.instance = new(c.name)
 	}
@@ -422,7 +422,14 @@ func (m *model) members(group string) (state string, ids []string) {
 }
 
 func TestModelOfGroups(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := []uint64{*modelSeed}
+	if *modelSeed == 0 {
+		seeds = nil
+		for seed := range uint64(20) {
+			seeds = append(seeds, seed+1)
+		}
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 4)), seed: seed, mem: vfs.NewMem(vfs.MemOptions{Crashable: true}),
