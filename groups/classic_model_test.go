@@ -52,7 +52,7 @@ type classicWorld struct {
 	flight *step
 	queue  []func() step
 
-	clients []*modelClient
+	clients []*classicClient
 	epoch   int // counts the kills of the process
 	parked  map[int]string
 	calls   int
@@ -61,27 +61,27 @@ type classicWorld struct {
 	owned map[string]map[string]string
 }
 
-// modelClient is a consumer as clients are: it joins, syncs, heartbeats, and begins
+// classicClient is a consumer as clients are: it joins, syncs, heartbeats, and begins
 // anew when it is told to.
-type modelClient struct {
+type classicClient struct {
 	name     string
 	instance *string
 	alive    bool
 	memberID string
 	gen      int32
-	state    modelState
+	state    clientState
 	leader   bool
 	members  []string // what the leader assigns to
 	variant  byte     // what its metadata says
 	waits    bool     // for an answer
 }
 
-type modelState int
+type clientState int
 
 const (
-	modelOut modelState = iota
-	modelJoined
-	modelSynced
+	clientOut clientState = iota
+	clientJoined
+	clientSynced
 )
 
 func newClassicWorld(t *testing.T, seed uint64) *classicWorld {
@@ -91,7 +91,7 @@ func newClassicWorld(t *testing.T, seed uint64) *classicWorld {
 	w.env = &env{config: &w.config, newID: func() string { ids++; return strconv.Itoa(ids) }}
 	w.shard = newShard(w.env)
 	for i := range 5 {
-		c := &modelClient{name: string(rune('a' + i)), alive: true}
+		c := &classicClient{name: string(rune('a' + i)), alive: true}
 		if w.rand.IntN(3) == 0 {
 			instance := "i" + c.name
 			c.instance = &instance
@@ -178,7 +178,7 @@ func (w *classicWorld) trouble() {
 	case n < 86:
 		w.tick(time.Duration(w.rand.IntN(90)) * time.Second)
 	case n < 89: // restarted: it knows nothing of what it was
-		*c = modelClient{name: c.name, instance: c.instance, alive: true, variant: c.variant}
+		*c = classicClient{name: c.name, instance: c.instance, alive: true, variant: c.variant}
 	case n < 92:
 		c.alive = !c.alive
 	case n < 94:
@@ -189,7 +189,7 @@ func (w *classicWorld) trouble() {
 	case n < 97:
 		w.kill()
 	default: // sent twice, over another connection
-		if c.state == modelJoined {
+		if c.state == clientJoined {
 			w.sync(c)
 		} else {
 			w.join(c)
@@ -198,19 +198,19 @@ func (w *classicWorld) trouble() {
 }
 
 // act is the next thing that a client has to do.
-func (w *classicWorld) act(c *modelClient) {
+func (w *classicWorld) act(c *classicClient) {
 	switch {
 	case !c.alive || c.waits:
-	case c.state == modelOut:
+	case c.state == clientOut:
 		w.join(c)
-	case c.state == modelJoined:
+	case c.state == clientJoined:
 		w.sync(c)
 	default:
 		w.heartbeat(c)
 	}
 }
 
-func (w *classicWorld) join(c *modelClient) {
+func (w *classicWorld) join(c *classicClient) {
 	r := &JoinRequest{
 		Group: "g", MemberID: c.memberID, InstanceID: c.instance, ClientID: c.name, ProtocolType: "consumer",
 		SessionTimeout: 10 * time.Second, RebalanceTimeout: 30 * time.Second, NeedsMemberID: true, SkipsAssignment: true,
@@ -233,7 +233,7 @@ func (w *classicWorld) join(c *modelClient) {
 				w.refused(c, err)
 				return
 			}
-			c.state, c.gen, c.leader, c.members = modelJoined, a.Generation, a.Leader == a.MemberID && !a.SkipAssignment, nil
+			c.state, c.gen, c.leader, c.members = clientJoined, a.Generation, a.Leader == a.MemberID && !a.SkipAssignment, nil
 			for _, m := range a.Members {
 				c.members = append(c.members, m.MemberID)
 			}
@@ -241,7 +241,7 @@ func (w *classicWorld) join(c *modelClient) {
 	})
 }
 
-func (w *classicWorld) sync(c *modelClient) {
+func (w *classicWorld) sync(c *classicClient) {
 	r := &SyncRequest{Group: "g", Generation: c.gen, MemberID: c.memberID, InstanceID: c.instance}
 	if c.leader {
 		for i := range 6 {
@@ -265,7 +265,7 @@ func (w *classicWorld) sync(c *modelClient) {
 				w.refused(c, err)
 				return
 			}
-			c.state = modelSynced
+			c.state = clientSynced
 			w.own(c, string(a.Assignment))
 		}
 		if g := w.entry().classic(); g != nil {
@@ -278,7 +278,7 @@ func (w *classicWorld) sync(c *modelClient) {
 
 // own checks that nobody else has got the same part of the same generation, but for the
 // one that it replaces.
-func (w *classicWorld) own(c *modelClient, parts string) {
+func (w *classicWorld) own(c *classicClient, parts string) {
 	name := fmt.Sprint(c.gen, " of ", w.epoch)
 	if w.owned[name] == nil {
 		w.owned[name] = map[string]string{}
@@ -291,7 +291,7 @@ func (w *classicWorld) own(c *modelClient, parts string) {
 	}
 }
 
-func (w *classicWorld) heartbeat(c *modelClient) {
+func (w *classicWorld) heartbeat(c *classicClient) {
 	r := &HeartbeatRequest{Group: "g", Generation: c.gen, MemberID: c.memberID, InstanceID: c.instance}
 	w.call(c.name+" heartbeats", func(answered func() bool) step {
 		err := ErrUnknownMemberID
@@ -306,8 +306,8 @@ func (w *classicWorld) heartbeat(c *modelClient) {
 }
 
 // refused is what clients do with an error.
-func (w *classicWorld) refused(c *modelClient, err error) {
-	c.state = modelOut
+func (w *classicWorld) refused(c *classicClient, err error) {
+	c.state = clientOut
 	switch name := kafkaName(err); name {
 	case "UNKNOWN_MEMBER_ID", "GROUP_MAX_SIZE_REACHED":
 		c.memberID = ""
@@ -319,7 +319,7 @@ func (w *classicWorld) refused(c *modelClient, err error) {
 	}
 }
 
-func (w *classicWorld) leave(c *modelClient) {
+func (w *classicWorld) leave(c *classicClient) {
 	r := &LeaveRequest{Group: "g", Members: []LeavingMember{{MemberID: c.memberID, InstanceID: c.instance}, {MemberID: "ghost"}}}
 	w.call(c.name+" leaves", func(answered func() bool) step {
 		reply := func(a LeaveReply, err error) {
@@ -333,7 +333,7 @@ func (w *classicWorld) leave(c *modelClient) {
 		reply(LeaveReply{nil, ErrUnknownMemberID}, nil)
 		return step{}
 	})
-	*c = modelClient{name: c.name, instance: c.instance, alive: c.alive, variant: c.variant}
+	*c = classicClient{name: c.name, instance: c.instance, alive: c.alive, variant: c.variant}
 }
 
 // tick lets time go by.
@@ -398,7 +398,7 @@ func (w *classicWorld) settle() {
 		g := w.entry().classic()
 		in := 0
 		for _, c := range w.clients {
-			if c.state == modelSynced && g != nil && g.current == classicStable && c.gen == g.generation {
+			if c.state == clientSynced && g != nil && g.current == classicStable && c.gen == g.generation {
 				in++
 			}
 		}
