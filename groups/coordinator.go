@@ -148,12 +148,12 @@ func (c *Coordinator) TopicPartitions() int32 { return c.o.OffsetsPartitions }
 // exist. What was made since the start is empty, and needs no loading: a new topic,
 // or partitions that were added.
 func (c *Coordinator) all() []*owner {
-	t, ok := c.o.Store.Topic(OffsetsTopic)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.o.Store.Topic(OffsetsTopic) // under the lock: nobody goes back to an older topic
 	if !ok {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.id != t.ID() {
 		c.drop()
 		c.id = t.ID()

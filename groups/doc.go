@@ -1,22 +1,57 @@
-// Package groups is the group coordinator: it keeps the offsets that consumers
-// commit. A commit is a record in __consumer_offsets, a real compacted topic with
-// Kafka's own key and value schemas, written by the ordinary append and read back
-// by replay at the start; there is no other copy.
+// Package groups is the group coordinator: it keeps the members of consumer groups and
+// the offsets that consumers commit. All of it is records in __consumer_offsets, a real
+// compacted topic with Kafka's own key and value schemas, written by the ordinary
+// append and read back by replay at the start; there is no other copy.
 //
 // # Shards
 //
-// A group lives in the shard of one partition of __consumer_offsets, chosen as
-// Kafka chooses it (partitionFor). A shard answers ErrLoading until its partition
-// is replayed.
+// A group lives in the shard of one partition of __consumer_offsets, chosen as Kafka
+// chooses it (partitionFor). A shard answers ErrLoading until its partition is
+// replayed. It holds an entry for each group: the offsets, and a machine, which is the
+// membership: classicGroup or consumerGroup (KIP-848). An entry without a machine is a
+// simple group, which only has offsets; one that holds nothing is dropped. Groups change
+// their kind by another machine in the same entry.
 //
-// # Released when durable
+// # Steps
 //
-// A commit is appended under the shard's lock, so that the order in the log is the
-// order of the commits, and takes effect when its batch is durable: only then is it
-// answered, and only then does a fetch return it. What waits in between stands in
-// the shard's list of staged commits, in log order. A commit whose append failed,
-// or was cut off again after a failed sync, leaves no trace.
+// Machines are pure: they get the time, and know neither locks nor the disk. What is
+// asked of a group goes through call, which runs it under the shard's lock and waits
+// for the answer, or look, which reads. A machine answers with a step. One without
+// records is done when it is returned. One with records has changed nothing yet: its
+// records are appended as one batch, and when that is durable, or failed, the step is
+// told, makes its effects and gives its answers. So what is read is always durable, and
+// nothing ever has to be undone. An answer may be kept for later, as that of a join that
+// waits for others.
 //
-// Lock order: shard.mu, then what storage takes. No lock is held while waiting for
-// the disk to sync.
+// While a step is on its way to the disk its group is busy: other calls and deadlines
+// wait in the group's queue, in order. Steps of different groups are on their way
+// together, so that they share a sync. Commits of offsets do not make a group busy and
+// pass each other by; what removes offsets (deletion, expiry) waits for them, so that
+// none comes back behind a tombstone.
+//
+// A goroutine for each shard with something in flight waits for the disk and releases
+// what has become durable (owner.release). It ends when there is nothing left, and Run
+// waits for it. Whoever made the call need not wait: when its context ends it gets
+// ErrNotAvailable, and the step goes on.
+//
+// # Time
+//
+// What is due is decided by Options.Now. A shard keeps the deadlines of its groups in a
+// heap, and one timer for all shards wakes Run, which calls Tick. A member's heartbeat
+// moves its deadline later without touching the heap: when the earlier one comes, the
+// machine is asked again. Expired offsets are looked for by the same Tick.
+//
+// # Files
+//
+// coordinator.go, call.go, owner.go, deadlines.go and entry.go are what every kind of
+// group needs; shard.go and load.go, the state and its replay; offsets.go,
+// offsets_removal.go, expiry.go, delete.go and list.go, what is done with offsets and
+// whole groups. classic_*.go is the classic protocol, consumer_*.go that of KIP-848, with
+// the assignors in their own package.
+//
+// # Locks
+//
+// In this order: Coordinator.mu, owner.mu, alarm.mu, then what storage takes.
+// Coordinator.making is taken before all of them. The wait for the disk is never under a
+// lock; the first append to a partition, which makes its directory, is under owner.mu.
 package groups
