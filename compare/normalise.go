@@ -37,7 +37,7 @@ var Normalisers = []Normaliser{
 	{"others", "topics, groups and config resources that the run did not make and did not ask for are left out"},
 	{"cut off", "a last batch of a fetch of which a limit has cut the end off is left out; clients ignore it, and whole batches only are as good"},
 	{"ignored", "fields that the step names, with its reason"},
-	{"replay", "of a recorded session: ids, leader epochs and the epochs and generations of an id that the recorded broker gave are sent as the broker at hand gave them; times that clients recorded are <now +N>, counted from the session's beginning; what a side is not ready for is sent again; topics and groups that the session does not name are left out"},
+	{"replay", "of a recorded session: ids, leader epochs and the epochs and generations of an id that the recorded broker gave are sent as the broker at hand gave them; times that clients recorded are <now +N>, counted from the session's beginning; what a broker was not ready for, and answered later, is sent until it is ready; topics and groups that no request of the session names are left out"},
 }
 
 // bound are the fields that get a name at first sight: field to kind.

@@ -93,7 +93,7 @@ func (r *Report) writeTable(w io.Writer, onlyDifferent bool) error {
 		}
 		p.f("\n")
 		for j := range c.Steps {
-			r.tableStep(p, &c.Steps[j])
+			r.tableStep(p, &c.Steps[j], onlyDifferent)
 		}
 		if v == Different {
 			p.f("           again: %s\n", r.Repeat(c))
@@ -111,8 +111,8 @@ func (r *Report) writeTable(w io.Writer, onlyDifferent bool) error {
 	return p.err
 }
 
-func (r *Report) tableStep(p *printer, s *StepResult) {
-	if len(s.Differences) == 0 {
+func (r *Report) tableStep(p *printer, s *StepResult, onlyDifferent bool) {
+	if len(s.Differences) == 0 || onlyDifferent && s.Verdict() != Different {
 		return
 	}
 	p.f("           step %d %s v%d", s.Step, s.API, s.Version)
@@ -202,7 +202,7 @@ func (r *Report) writeJUnit(w io.Writer) error {
 			var text strings.Builder
 			p := &printer{w: &text}
 			for k := range c.Steps {
-				r.tableStep(p, &c.Steps[k])
+				r.tableStep(p, &c.Steps[k], false)
 			}
 			j.Failure = &junitText{Message: "different", Text: text.String() + r.Repeat(c)}
 		case NotRun:

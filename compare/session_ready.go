@@ -6,15 +6,9 @@ import (
 	"strings"
 )
 
-// notReady reports whether a side refuses a request that changed nothing yet only because it is not ready, where the
-// recorded broker was.
-func notReady(api *API, live, recorded *Node) bool {
-	codes, before := errorCodes(live), errorCodes(recorded)
-	for code := range before {
-		if slices.Contains(coordinatorNotReady, code) || slices.Contains(topicNotReady, code) {
-			return false
-		}
-	}
+// refused reports whether an answer says only that the broker is not ready for a request, which changed nothing yet.
+func refused(api *API, root *Node) bool {
+	codes := errorCodes(root)
 	refusals := coordinatorNotReady
 	switch api.Name {
 	case "Metadata", "DescribeTopicPartitions", "ListOffsets", "OffsetForLeaderEpoch", "DescribeConfigs", "FindCoordinator":
@@ -24,15 +18,32 @@ func notReady(api *API, live, recorded *Node) bool {
 	case "Produce":
 		refusals = topicNotReady
 	}
-	if len(codes) == 0 {
-		return false
-	}
 	for code := range codes {
 		if !slices.Contains(refusals, code) && (code != 0 || api.Name == "Produce") {
 			return false
 		}
 	}
-	return len(codes) > 1 || codes[0] == 0
+	return len(codes) > 1 || len(codes) == 1 && codes[0] == 0
+}
+
+// retries finds the requests of a session that the recorded broker refused because it was not ready, and that the client
+// sent again until it was: how many there are is a matter of time, so that a replay leaves them out.
+type retries struct {
+	refused map[string][]int // by what was asked: numbers of requests that were refused so far
+	without map[int]bool     // numbers of requests that a replay does without
+}
+
+// answered takes in the answer to the request with a number.
+func (r *retries) answered(request *message, number int, root *Node) {
+	asked := string(request.frame[:4]) + string(request.frame[8:]) // all but the correlation id
+	if refused(request.api, root) {
+		r.refused[asked] = append(r.refused[asked], number)
+		return
+	}
+	for _, n := range r.refused[asked] {
+		r.without[n] = true
+	}
+	delete(r.refused, asked)
 }
 
 // coordinatorNotReady and topicNotReady are the errors that clients answer by asking again: COORDINATOR_LOAD_IN_PROGRESS,

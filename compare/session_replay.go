@@ -34,9 +34,10 @@ type ReplayOptions struct {
 // the recording has before it was sent and answered. It compares the answers of A with those of B, or with the recorded
 // ones. Each connection is one case of the report, each answer a step with its number in the file.
 //
-// What the recorded broker gave (see rebinding) is replaced by what each side gave. A request that a side refuses because
-// it is not ready yet, where the recording has no such answer, is sent again for a while, as clients do. SASL is left
-// out, and so is what was withheld. Of the answers to ApiVersions only the requests that the session makes are compared.
+// What the recorded broker gave (see rebinding) is replaced by what each side gave. How often a client asked until a
+// broker was ready (for a new topic, for a group) is a matter of time: what the recorded broker refused and then answered
+// is sent once, and again for a while where a side refuses it. SASL is left out, and so is what was withheld. Of the
+// answers to ApiVersions only the requests that the session makes are compared.
 //
 // An error means that the comparison could not be done to its end; a torn recording is none, and is replayed as far as it
 // goes.
@@ -86,7 +87,7 @@ type replayer struct {
 	cases     map[int]*replayedCase
 	order     []int // connections with a case
 	started   time.Time
-	left      [2]int // requests of SASL, and withheld ones, that are left out
+	left      [3]int // requests of SASL, frames that are withheld, and retries that are left out
 }
 
 // replayedCase is what happened on one connection.
@@ -225,9 +226,14 @@ func (r *replayer) request(e *Event, c *replayedCase) error {
 	}
 	c.client = m.clientID
 	c.sent[m.correlation] = e.Offset
-	c.skipped[m.correlation] = strings.HasPrefix(m.api.Name, "Sasl")
-	if c.skipped[m.correlation] {
+	sasl, retry := strings.HasPrefix(m.api.Name, "Sasl"), r.survey.without[e.Number]
+	c.skipped[m.correlation] = sasl || retry
+	switch {
+	case sasl:
 		r.left[0]++
+		return nil
+	case retry:
+		r.left[2]++
 		return nil
 	}
 	return r.each(func(s *replaySide) error { return s.send(e.Connection, m) })
@@ -289,7 +295,7 @@ func (r *replayer) await(ctx context.Context, s *replaySide, e *Event, request, 
 		return err
 	}
 	err = poll(ctx, patience, func() error {
-		if a.root == nil || recorded.root == nil || !notReady(request.api, a.root, recorded.root) {
+		if a.root == nil || recorded.root == nil || !refused(request.api, a.root) || refused(request.api, recorded.root) {
 			return nil
 		}
 		if err := s.send(e.Connection, request); err != nil {
@@ -338,9 +344,27 @@ func (r *replayer) transcribe(n *normaliser, number int, request *message, a ans
 		if request.api.Key == apiVersionsKey {
 			r.survey.keepUsed(a.root)
 		}
+		n.meet(a.root)
 		out.Fields = append(out.Fields, n.flatten(request.api, a.root, nil, r.survey.names)...)
 	}
 	return out
+}
+
+// meet takes in the ids of the topics that an answer names, so that an id is that of a name.
+func (n *normaliser) meet(root *Node) {
+	if id := root.Child("topicId"); id != nil {
+		for _, field := range []string{"name", "topic", "topicName"} {
+			if c := root.Child(field); c != nil {
+				name, named := c.Value.(string)
+				if v, ok := id.Value.(UUID); ok && named && v != (UUID{}) {
+					n.known[v] = name
+				}
+			}
+		}
+	}
+	for _, c := range root.Children {
+		n.meet(c)
+	}
 }
 
 // closedByBroker sees whether the sides hang up too where the recorded broker did, with a request unanswered.
@@ -389,8 +413,8 @@ func (r *replayer) finish() {
 	if len(brokers) > 1 {
 		r.log("recorded of %d brokers, all sent to one", len(brokers))
 	}
-	if n := r.left; n != [2]int{} {
-		r.log("left out: %d requests of SASL, %d frames that were withheld", n[0], n[1])
+	if n := r.left; n != [3]int{} {
+		r.log("left out: %d requests of SASL, %d frames that were withheld, %d requests that were sent again until the recorded broker was ready", n[0], n[1], n[2])
 	}
 	r.report.judge(r.o.Expected, nil)
 }

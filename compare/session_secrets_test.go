@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -169,4 +170,42 @@ func TestSecretConfigsAreToldByTheirNames(t *testing.T) {
 			t.Errorf("%s: got secret %v, want %v", name, got, want)
 		}
 	}
+}
+
+// FuzzGuard takes arbitrary frames as a request and its answer: what is kept is the frame, or decodes as it did, or is a
+// header; printing and replaying it ends without a panic.
+func FuzzGuard(f *testing.F) {
+	f.Add(requestFrame(f, "SaslAuthenticate", 2, 1, map[string]any{"authBytes": secret}), answerFrame(f, "SaslAuthenticate", 2, 1, nil))
+	f.Add(requestFrame(f, "CreateTopics", 7, 1, map[string]any{"topics": []any{map[string]any{"name": "t"}}}), answerFrame(f, "CreateTopics", 7, 1, nil))
+	f.Add(requestFrame(f, "SaslHandshake", 0, 1, map[string]any{"mechanism": "PLAIN"}), []byte(secret))
+	f.Fuzz(func(t *testing.T, request, reply []byte) {
+		g := newGuard()
+		check := func(what string, frame, kept []byte, flags EventFlags, m *message) {
+			switch {
+			case flags == 0 && !bytes.Equal(kept, frame), flags == Withheld && len(kept) > 8:
+				t.Fatalf("%s %x: got flags %v and %x", what, frame, flags, kept)
+			case flags == Redacted && (m == nil || !m.whole()):
+				t.Fatalf("%s %x: redacted, and does not decode", what, frame)
+			}
+			if m != nil && m.root != nil {
+				_ = PrintFrame(io.Discard, kept, m.isRequest, m.api, m.call.version, FramesOptions{Deep: true})
+			}
+		}
+		kept, flags, m := g.request(request)
+		check("request", request, kept, flags, m)
+		if m != nil {
+			if again, err := parseRequest(kept, true); flags == Redacted && (err != nil || !again.whole()) {
+				t.Fatalf("request %x: %x, what is kept of it, does not decode: %v", request, kept, err)
+			}
+			if _, err := (rebinding{}).edits(m); err != nil {
+				t.Fatalf("request %x: %v", request, err)
+			}
+		}
+		kept, flags, a := g.answer(reply)
+		check("answer", reply, kept, flags, a)
+		if m != nil && a != nil && a.root != nil {
+			rebinding{}.learn(m.root, a.root, a.root)
+			refused(a.api, a.root)
+		}
+	})
 }

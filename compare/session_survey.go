@@ -8,23 +8,25 @@ import (
 
 // survey is what a replay must know of a whole session before it begins.
 type survey struct {
+	retries
 	began *Event
-	names []string          // every text in requests and answers: what the session names
-	times map[int64]bool    // timestamps of records that clients sent: no broker took them from its clock
-	used  map[int16]bool    // keys of the requests
-	apis  map[int16]Range   // what the recorded broker served: as it said, or as it was asked
-	known map[string]bool   // names
-	torn  error             // the session ends too early
+	names []string        // every text in requests: what the session asks for by name
+	known map[string]bool // the same
+	times map[int64]bool  // timestamps of records that clients sent: no broker took them from its clock
+	used  map[int16]bool  // keys of the requests
+	apis  map[int16]Range // what the recorded broker served: as it said, or as it was asked
+
 	asked map[int]*dialogue // by connection
+	sent  map[*message]int  // numbers of the requests that are not answered yet
 }
 
 // surveySession reads a session to its end.
 func surveySession(session io.Reader) (*survey, error) {
-	s := &survey{times: map[int64]bool{}, used: map[int16]bool{}, apis: map[int16]Range{}, known: map[string]bool{}, asked: map[int]*dialogue{}}
+	s := &survey{times: map[int64]bool{}, used: map[int16]bool{}, apis: map[int16]Range{}, known: map[string]bool{}, asked: map[int]*dialogue{},
+		sent: map[*message]int{}, retries: retries{map[string][]int{}, map[int]bool{}}}
 	for e, err := range Session(session) {
 		switch {
 		case errors.Is(err, ErrTorn) && s.began != nil:
-			s.torn = err
 			return s, nil
 		case err != nil:
 			return nil, err
@@ -46,15 +48,17 @@ func (s *survey) frame(e *Event) {
 	if e.Kind == AnswerSent {
 		request, a := d.answer(e.Frame, false)
 		if a != nil && a.root != nil {
-			s.name(a.root)
 			s.served(request.api, a.root)
+			s.answered(request, s.sent[request], a.root)
 		}
+		delete(s.sent, request)
 		return
 	}
 	m, err := d.request(e.Frame, false)
 	if err != nil || m.root == nil {
 		return
 	}
+	s.sent[m] = e.Number
 	s.name(m.root)
 	s.time(m.root)
 	v := m.call.version
