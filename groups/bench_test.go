@@ -2,8 +2,10 @@ package groups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,4 +197,82 @@ func inUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// BenchmarkStable measures the time until classic groups of ten members, who all come
+// at once, have their assignment: the leader's sync of ten members is answered. Members
+// ask every 5 ms whether there is a rebalance.
+func BenchmarkStable(b *testing.B) {
+	for _, groups := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			benchFS(b, func(b *testing.B, s *storage.Store, c *Coordinator) {
+				ctx, stop := context.WithCancel(b.Context())
+				done := make(chan error, 1)
+				go func() { done <- c.Run(ctx) }()
+				if _, err := c.EnsureTopic(); err != nil {
+					b.Fatal(err)
+				}
+				for p := range c.all() { // makes the directories
+					if _, err := raise(ctx, c, fmt.Sprint("warm-", p)); err != nil {
+						b.Fatal(err)
+					}
+				}
+				round := 0
+				for b.Loop() {
+					round++
+					var wg sync.WaitGroup
+					for g := range groups {
+						group, stable := fmt.Sprintf("g%d-%d", round, g), make(chan struct{})
+						for range 10 {
+							wg.Go(func() { untilStable(b, ctx, c, group, stable) })
+						}
+					}
+					wg.Wait()
+				}
+				b.ReportMetric(b.Elapsed().Seconds()*1000/float64(b.N), "ms/stable")
+				stop()
+				if err := <-done; err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// untilStable is a member that takes part until stable is closed, which the leader
+// does.
+func untilStable(b *testing.B, ctx context.Context, c *Coordinator, group string, stable chan struct{}) {
+	id := ""
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		joined, err := c.JoinGroup(ctx, &JoinRequest{Group: group, MemberID: id, ClientID: "c", ClientHost: "/127.0.0.1", SessionTimeout: 10 * time.Second,
+			RebalanceTimeout: time.Minute, ProtocolType: "consumer", Protocols: []Protocol{{Name: "range", Metadata: make([]byte, 20)}}})
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		id = joined.MemberID
+		r := &SyncRequest{Group: group, Generation: joined.Generation, MemberID: id}
+		for _, m := range joined.Members {
+			r.Assignments = append(r.Assignments, Assignment{MemberID: m.MemberID, Bytes: make([]byte, 60)})
+		}
+		_, err = c.SyncGroup(ctx, r)
+		if err == nil && len(joined.Members) == 10 {
+			close(stable)
+			return
+		}
+		for err == nil {
+			select {
+			case <-stable:
+				return
+			case <-tick.C:
+				err = c.Heartbeat(ctx, &HeartbeatRequest{Group: group, Generation: joined.Generation, MemberID: id})
+			}
+		}
+		if !errors.Is(err, ErrRebalanceInProgress) {
+			b.Error(err)
+			return
+		}
+	}
 }
