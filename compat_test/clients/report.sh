@@ -32,12 +32,12 @@ matrix() {
     { cell[$3, $1] = $4 }
     END {
       for (i = 1; i <= n; i++) printf "%2d  %s %s\n", i, client[i], version[i]
-      printf "\n%-22s", ""; for (i = 1; i <= n; i++) printf "%7d", i; print ""
+      printf "\n%-24s", ""; for (i = 1; i <= n; i++) printf "%7d", i; print ""
       for (j = 1; j <= m; j++) {
-        printf "%-22s", feature[j]
+        printf "%-24s", feature[j]
         for (i = 1; i <= n; i++) {
           c = cell[feature[j], client[i]]
-          printf "%7s", (c == "unsupported" ? "-" : c == "fail" ? "FAIL" : c)
+          printf "%7s", (c == "unsupported" ? "-" : c == "pending" ? "." : c == "fail" ? "FAIL" : c)
         }
         print ""
       }
@@ -75,7 +75,7 @@ page_matrix() {
   awk -F '\t' '
     !($1 in number) { number[$1] = ++n; client[n] = $1 }
     !($3 in row) { row[$3] = ++m; feature[m] = $3 }
-    { cell[$3, $1] = ($4 == "unsupported" ? "-" : $4 == "fail" ? "**FAIL**" : $4) }
+    { cell[$3, $1] = ($4 == "unsupported" ? "-" : $4 == "pending" ? "." : $4 == "fail" ? "**FAIL**" : $4) }
     END {
       printf "| |"; for (i = 1; i <= n; i++) printf " %s |", client[i]; printf "\n| --- |"
       for (i = 1; i <= n; i++) printf " --- |"; print ""
@@ -97,7 +97,7 @@ What the clients of others do with a gateway: this page is the result of a run o
 compat_test/clients/run --page docs/clients.md
 ```
 
-`-` is what the client has no call for; below is what that is. Each program passes against Apache Kafka 4.4.0 too, by
+`-` is what the client has no call for, `.` what its program here does not show yet; below is what that is. Each program passes against Apache Kafka 4.4.0 too, by
 `compat_test/clients/run -a HOST:PORT`.
 
 ## Versions

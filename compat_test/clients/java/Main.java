@@ -19,6 +19,7 @@ public class Main {
             Administration administration = new Administration(cluster);
             Records records = new Records(cluster);
             Offsets offsets = new Offsets(cluster);
+            Groups groups = new Groups(cluster);
 
             feature("create-topic", administration::createTopic);
             feature("produce", records::produce);
@@ -32,6 +33,13 @@ public class Main {
             feature("delete-records", administration::deleteRecords);
             feature("idempotent", records::idempotent);
             feature("commit-resume", offsets::commitResume);
+            feature("group-balance", groups::balance);
+            feature("group-join-leave", groups::joinLeave);
+            feature("group-kill", groups::kill);
+            feature("group-static", groups::staticMember);
+            feature("group-cooperative", groups::cooperative);
+            feature("group-new-protocol", groups::newProtocol);
+            feature("group-admin", groups::administer);
             feature("delete-topic", administration::deleteTopic);
         }
     }
