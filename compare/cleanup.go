@@ -78,32 +78,3 @@ func (r *runner) removeTopics(ctx context.Context) error {
 	}
 	return nil
 }
-
-// removeGroups deletes the case's groups where the broker serves that.
-func (r *runner) removeGroups(ctx context.Context) error {
-	list, _ := APINamed("ListGroups")
-	remove, _ := APINamed("DeleteGroups")
-	if r.broker.APIs[list.Key].Empty() || r.broker.APIs[remove.Key].Empty() || r.broker.APIs[remove.Key] == (Range{}) {
-		return nil
-	}
-	c, err := r.own(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	root, err := c.call(ctx, list, 0, map[string]any{})
-	if err != nil {
-		return err
-	}
-	var names []any
-	for _, g := range root.Child("groups").Children {
-		if name, _ := g.Child("groupId").Value.(string); strings.HasPrefix(name, r.prefix) {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	_, err = c.call(ctx, remove, 0, map[string]any{"groupsNames": names})
-	return err
-}

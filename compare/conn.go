@@ -18,6 +18,7 @@ type conn struct {
 	net.Conn
 	next     int32 // correlation id of the next request
 	answers  int32 // frames that were read
+	peeked   []byte
 	clientID string
 }
 
@@ -71,13 +72,45 @@ var errClosed = errors.New("connection closed by the broker")
 // errSilent means that nothing came in time.
 var errSilent = errors.New("no answer in time")
 
-// receive reads one frame, without its length.
-func (c *conn) receive(ctx context.Context, within time.Duration) ([]byte, error) {
-	deadline := time.Now().Add(within)
-	if err := c.SetReadDeadline(deadline); err != nil {
+// Read returns what peek has read before what comes next.
+func (c *conn) Read(b []byte) (int, error) {
+	if len(c.peeked) > 0 {
+		n := copy(b, c.peeked)
+		c.peeked = c.peeked[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
+
+// limit bounds the reads that follow in time, until stop is called.
+func (c *conn) limit(ctx context.Context, within time.Duration) (stop func() bool, err error) {
+	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Now()) })
+	return context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Now()) }), nil
+}
+
+// peek waits for the first byte of a frame, and leaves it to be read; errSilent when none comes in time.
+func (c *conn) peek(ctx context.Context, within time.Duration) error {
+	stop, err := c.limit(ctx, within)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	var first [1]byte
+	if _, err := io.ReadFull(c, first[:]); err != nil {
+		return readError(ctx, err)
+	}
+	c.peeked = append(first[:], c.peeked...)
+	return nil
+}
+
+// receive reads one frame, without its length.
+func (c *conn) receive(ctx context.Context, within time.Duration) ([]byte, error) {
+	stop, err := c.limit(ctx, within)
+	if err != nil {
+		return nil, err
+	}
 	defer stop()
 	var size [4]byte
 	if _, err := io.ReadFull(c, size[:]); err != nil {

@@ -56,7 +56,7 @@ func (f *fault) whole(p *pending, a answer) (answer, bool) {
 	case f.Answer == "silent":
 		return answer{outcome: f.Answer}, a.outcome == "answered"
 	case f.Answer == "answered":
-		return answer{outcome: f.Answer}, a.outcome == "closed"
+		return answer{outcome: f.Answer}, a.outcome == "closed" || a.outcome == "parked"
 	case a.root == nil || p.api == rawAPI:
 		return a, false
 	}

@@ -30,6 +30,27 @@ func TopicsWithPrefix(ctx context.Context, addr, prefix string) ([]string, error
 	return out, nil
 }
 
+// GroupsWithPrefix lists the groups of a broker that begin so.
+func GroupsWithPrefix(ctx context.Context, addr, prefix string) ([]string, error) {
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	api, _ := APINamed("ListGroups")
+	root, err := c.call(ctx, api, 0, map[string]any{})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, g := range root.Child("groups").Children {
+		if name, _ := g.Child("groupId").Value.(string); strings.HasPrefix(name, prefix) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
 // BrokerConfig is what is set for all brokers under a key; "" when nothing is.
 func BrokerConfig(ctx context.Context, addr, key string) (string, error) {
 	c, err := dial(ctx, addr)

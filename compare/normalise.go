@@ -57,10 +57,13 @@ var clocks = []string{"logappendtimems", "timestamp", "basetimestamp", "maxtimes
 var sizes = []string{"totalbytes", "usablebytes", "finalizedfeaturesepoch"}
 
 // keys are the fields that tell the elements of an array apart, in the order in which they make up its label.
-var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "resourcename", "partitionindex", "partition", "index", "groupid", "key", "keytype", "coordinatorkey", "nodeid", "brokerid", "apikey", "logdir", "transactionalid", "user", "mechanism", "feature"}
+var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "resourcename", "partitionindex", "partition", "index", "groupid", "key", "keytype", "coordinatorkey", "nodeid", "brokerid", "apikey", "logdir", "transactionalid", "user", "mechanism", "feature", "groupinstanceid", "instanceid", "memberid"}
 
 // inOrder are the arrays whose order always counts.
 var inOrder = []string{"records", "headers", "synonyms"}
+
+// sets are the arrays of plain values that have no order.
+var sets = []string{"subscribedtopicnames", "partitions"}
 
 // nameFields are the fields by which elements of others are told.
 var nameFields = []string{"name", "topicname", "topic", "resourcename", "groupid"}
@@ -176,6 +179,12 @@ func (w *walk) array(at string, node *Node) {
 	if len(items) > 0 && items[0].Kind == Struct && !slices.Contains(inOrder, strings.ToLower(node.Name)) {
 		items, labels = w.arrange(at, items)
 	}
+	if len(items) > 0 && items[0].Kind == Leaf && slices.Contains(sets, strings.ToLower(node.Name)) {
+		items = slices.Clone(items)
+		slices.SortStableFunc(items, func(a, b *Node) int {
+			return strings.Compare(fmt.Sprintf("%20v", a.Value), fmt.Sprintf("%20v", b.Value))
+		})
+	}
 	w.out = append(w.out, FieldValue{Path: at + "[]", Value: fmt.Sprintf("%d elements", len(items)), Start: node.Start, End: node.End})
 	seen := map[string]int{}
 	for i, item := range items {
@@ -232,7 +241,8 @@ func (w *walk) foreign(item *Node) bool {
 			continue
 		}
 		s, ok := c.Value.(string)
-		return ok && s != "" && !strings.HasPrefix(s, w.prefix) && !slices.Contains(w.asked, s)
+		// A group may be called "", a topic without a name is one that was asked for by its id.
+		return ok && (s != "" || field == "groupid") && !strings.HasPrefix(s, w.prefix) && !slices.Contains(w.asked, s)
 	}
 	return false
 }
@@ -253,6 +263,9 @@ func (w *walk) label(item *Node) (label, order string) {
 			text := strings.ReplaceAll(v, w.prefix, "~")
 			if kind := bound[field]; kind != "" {
 				text = w.bind(kind, v)
+			}
+			if field == "memberid" && len(parts) > 0 {
+				continue // members that have a name of their own go by it
 			}
 			parts, orders = append(parts, text), append(orders, text)
 		case UUID:

@@ -208,6 +208,8 @@ func (r *runner) step(ctx context.Context, number int, st *Step) error {
 	switch {
 	case st.Await != "":
 		return r.await(ctx, number, st)
+	case st.Parked != "":
+		return r.parked(ctx, number, st)
 	case st.Raw != "":
 		return r.raw(ctx, number, st)
 	}
@@ -341,6 +343,29 @@ func (r *runner) await(ctx context.Context, number int, st *Step) error {
 	return r.take(ctx, number, st, p)
 }
 
+// parked looks for a time whether a request that was sent is unanswered. The answer, if it came, is left for await.
+func (r *runner) parked(ctx context.Context, number int, st *Step) error {
+	p, ok := r.calls[st.Parked]
+	if !ok {
+		return &stopped{fmt.Sprintf("nothing was sent as %q", st.Parked)}
+	}
+	c, err := r.connection(ctx, p.conn)
+	if err != nil {
+		return err
+	}
+	a := answer{outcome: "parked"}
+	switch err := c.peek(ctx, st.within); {
+	case err == nil:
+		a.outcome = "answered"
+	case errors.Is(err, errClosed):
+		a.outcome = "closed"
+	case !errors.Is(err, errSilent):
+		return err
+	}
+	r.add(number, st, p, a)
+	return nil
+}
+
 // take reads the answer of a request and adds it to the transcript.
 func (r *runner) take(ctx context.Context, number int, st *Step, p *pending) error {
 	c, err := r.connection(ctx, p.conn)
@@ -361,7 +386,7 @@ func (r *runner) take(ctx context.Context, number int, st *Step, p *pending) err
 		return err
 	}
 	for name, path := range st.Capture {
-		v, ok := valueAt(a.root, path)
+		v, ok := valueAt(a.root, r.text(path))
 		if !ok {
 			return &stopped{fmt.Sprintf("the answer has no %s", path)}
 		}

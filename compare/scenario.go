@@ -78,6 +78,7 @@ type Step struct {
 
 	As      string `yaml:"as"`      // sends only; the answer is awaited under this name
 	Await   string `yaml:"await"`   // waits for the answer sent under this name
+	Parked  string `yaml:"parked"`  // looks whether what was sent under this name stays unanswered for Within; it is still awaited
 	NoReply bool   `yaml:"noReply"` // sends only; there is no answer to come
 
 	// From and To bound the case's versions in which the step is done.
@@ -172,13 +173,13 @@ func (s *Scenario) check() error {
 
 func (st *Step) check() error {
 	kinds := 0
-	for _, given := range []bool{st.API != "", st.Raw != "", st.Await != ""} {
+	for _, given := range []bool{st.API != "", st.Raw != "", st.Await != "", st.Parked != ""} {
 		if given {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		return fmt.Errorf("want one of api, raw and await, got %d of them", kinds)
+		return fmt.Errorf("want one of api, raw, await and parked, got %d of them", kinds)
 	}
 	if st.API != "" {
 		a, ok := APINamed(st.API)
@@ -198,6 +199,9 @@ func (st *Step) check() error {
 		}
 	}
 	st.within = 10 * time.Second
+	if st.Parked != "" {
+		st.within = 300 * time.Millisecond
+	}
 	for text, d := range map[*string]*time.Duration{&st.Within: &st.within, &st.Atleast: &st.atLeast} {
 		if *text == "" {
 			continue

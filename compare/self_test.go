@@ -71,7 +71,8 @@ func TestTwoGatewaysDoNotDiffer(t *testing.T) {
 	}
 }
 
-// TestRunLeavesNothingBehind runs everything and then looks for topics that begin with the prefix.
+// TestRunLeavesNothingBehind runs everything and then looks for topics and groups that begin with the prefix; some
+// scenarios end with members in their groups.
 func TestRunLeavesNothingBehind(t *testing.T) {
 	a, b := newGateway(t), newGateway(t)
 	if _, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 2, ChangeBrokers: true}); err != nil {
@@ -80,6 +81,9 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 	left, err := compare.TopicsWithPrefix(t.Context(), a, "gwcmp-")
 	if err != nil || len(left) != 0 {
 		t.Errorf("after a run: topics %v, error %v; want none", left, err)
+	}
+	if left, err := compare.GroupsWithPrefix(t.Context(), a, "gwcmp-"); err != nil || len(left) != 0 {
+		t.Errorf("after a run: groups %v, error %v; want none", left, err)
 	}
 }
 
