@@ -10,4 +10,8 @@
 // Requests are encoded and answers decoded by the tables in schema/, which are Kafka's own field names, types and
 // versions, and by nothing else: no client library and no codec that the server uses, so that a fault in one of them
 // shows, and retries hide nothing.
+//
+// A session is what clients and a broker said to each other, recorded by a Proxy in the file that is told of at Event.
+// Replay sends it again and compares as above: the same normalisers, Diff and reports, and a rebinding for what the
+// recorded broker had given. A guard decides what of a session may be written.
 package compare
