@@ -204,47 +204,61 @@ func (g *classicGroup) removeAndRebalance(now time.Time, id string) step {
 	return step{}
 }
 
-// deadline is something that is due at a time.
-type deadline struct {
-	at  time.Time
-	run func(now time.Time) step
-}
+// due is what a deadline is for.
+type due int8
 
-// earliest returns what is due first; a zero time when nothing will be.
-func (g *classicGroup) earliest() (d deadline) {
-	consider := func(at time.Time, run func(time.Time) step) {
-		if !at.IsZero() && (d.at.IsZero() || at.Before(d.at)) {
-			d = deadline{at: at, run: run}
-		}
+const (
+	dueNothing due = iota
+	dueJoin
+	dueSync
+	dueSession
+)
+
+// earliest returns what is due first, and whose it is if it is a session; a zero time
+// when nothing will be.
+func (g *classicGroup) earliest() (at time.Time, what due, id string) {
+	if !g.joinUntil.IsZero() {
+		at, what = g.joinUntil, dueJoin
 	}
-	consider(g.joinUntil, g.joinOver)
-	consider(g.syncUntil, g.syncOver)
-	var session time.Time
-	id := ""
+	if !g.syncUntil.IsZero() && (what == dueNothing || g.syncUntil.Before(at)) {
+		at, what = g.syncUntil, dueSync
+	}
 	for _, m := range g.members {
-		if !m.expires.IsZero() && (id == "" || m.expires.Before(session)) {
-			session, id = m.expires, m.id
+		if !m.expires.IsZero() && (what == dueNothing || m.expires.Before(at)) {
+			at, what, id = m.expires, dueSession, m.id
 		}
 	}
-	for pending, at := range g.pending {
-		if id == "" || at.Before(session) || at.Equal(session) && pending < id {
-			session, id = at, pending
+	for pending, until := range g.pending {
+		// Of several that are due at once the same one every time.
+		if what == dueNothing || until.Before(at) || what == dueSession && g.byID[id] == nil && until.Equal(at) && pending < id {
+			at, what, id = until, dueSession, pending
 		}
 	}
-	consider(session, func(now time.Time) step { return g.sessionOver(now, id) })
-	return d
+	return at, what, id
 }
 
-func (g *classicGroup) next() time.Time { return g.earliest().at }
+func (g *classicGroup) next() time.Time {
+	at, _, _ := g.earliest()
+	return at
+}
 
 // tick does what is due, the earliest first, up to the first step that has records.
 func (g *classicGroup) tick(now time.Time) step {
 	for {
-		d := g.earliest()
-		if d.at.IsZero() || d.at.After(now) {
+		at, what, id := g.earliest()
+		if what == dueNothing || at.After(now) {
 			return step{}
 		}
-		if st := d.run(now); len(st.records) > 0 {
+		var st step
+		switch what {
+		case dueJoin:
+			st = g.joinOver(now)
+		case dueSync:
+			st = g.syncOver(now)
+		case dueSession:
+			st = g.sessionOver(now, id)
+		}
+		if len(st.records) > 0 {
 			return st
 		}
 	}
