@@ -23,7 +23,8 @@ var quickHeartbeats = []string{"-c", "group.consumer.heartbeat.interval.ms=500",
 
 // nextProtocol has franz-go use the consumer protocol.
 func nextProtocol() kgo.Opt {
-	return kgo.WithContext(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)) //nolint:staticcheck // the key is franz-go's
+	//lint:ignore SA1029 the key is franz-go's
+	return kgo.WithContext(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true))
 }
 
 func TestConsumerGroupBalancesOverMembersThatComeAndGo(t *testing.T) {
