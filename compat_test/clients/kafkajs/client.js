@@ -2,8 +2,8 @@
 //
 //   node client.js ADDRESS PREFIX
 //
-// A KafkaJS consumer is always a member of a group. What does not need one is read here by what its consumers fetch
-// with, the broker inside the client.
+// A KafkaJS consumer is always a member of a group: those are in groups.js. What does not need one is read here by what
+// its consumers fetch with, the broker inside the client.
 'use strict'
 
 const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLevel } = require('kafkajs')
@@ -11,6 +11,7 @@ const { version } = require('kafkajs/package.json')
 const { ZstdCodec } = require('zstd-codec')
 const lz4 = require('lz4-napi')
 const { Unsupported, report, same, until, numbers } = require('../node/report')
+const { groupFeatures } = require('./groups')
 
 const [address, prefix] = process.argv.slice(2)
 const kafka = new Kafka({ brokers: [address], clientId: 'kafkajs', logLevel: logLevel.WARN })
@@ -200,6 +201,7 @@ async function main() {
     'delete-records': deleteRecords,
     idempotent,
     'commit-resume': commitResume,
+    ...groupFeatures({ address, admin, topic, send }),
     'delete-topic': deleteTopic,
   })
   await admin.disconnect()
