@@ -17,12 +17,13 @@ results_of() {
 
 # table prints clients by number and feature by client, for each list of features; then why what did not pass did not.
 table() {
-  local list
+  local list between=''
   for list in $(lists); do
+    printf '%s' "$between"
     results_of "$list" | matrix
-    echo
+    between=$'\n'
   done
-  reasons | awk -F '\t' '{ print $2 ": " $1 ($2 == "absent" ? "" : ", " $3) ": " $4 }'
+  reasons | awk -F '\t' 'NR == 1 { print "" } { print $2 ": " $1 ($2 == "absent" ? "" : ", " $3) ": " $4 }'
 }
 
 matrix() {
