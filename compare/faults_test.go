@@ -11,6 +11,7 @@ import (
 // holds it against the recordings of Kafka. Each fault must show, and each step must fail by at least one of them:
 // a step that nothing fails tells nothing.
 func TestSeededFaultsAreFound(t *testing.T) {
+	t.Parallel()
 	table, err := os.ReadFile("testdata/seeded-faults.yaml")
 	if err != nil {
 		t.Fatal(err)

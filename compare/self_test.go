@@ -48,6 +48,7 @@ func scenarios(t *testing.T) []*compare.Scenario {
 
 // TestTwoGatewaysDoNotDiffer also holds the gateway against every pin of Kafka's answers.
 func TestTwoGatewaysDoNotDiffer(t *testing.T) {
+	t.Parallel()
 	expected, err := compare.ExpectedDifferences()
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +75,7 @@ func TestTwoGatewaysDoNotDiffer(t *testing.T) {
 // TestRunLeavesNothingBehind runs everything and then looks for topics and groups that begin with the prefix; some
 // scenarios end with members in their groups.
 func TestRunLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	a, b := newGateway(t), newGateway(t)
 	if _, err := compare.Run(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 2, ChangeBrokers: true}); err != nil {
 		t.Fatal(err)
@@ -140,6 +142,7 @@ steps:
 // TestFlippedFieldsAreReported changes one field of every answer of one side, another one each round, and wants a
 // difference in every step.
 func TestFlippedFieldsAreReported(t *testing.T) {
+	t.Parallel()
 	a, b := newGateway(t), newGateway(t)
 	for round := range 3 {
 		r, flipped, err := compare.RunFlipped(t.Context(), scenarios(t), compare.Options{A: a, B: b, Versions: "max", Seed: 4, ChangeBrokers: true}, round)
@@ -189,6 +192,7 @@ func checkMatrix(t *testing.T, r *compare.Report) {
 // TestGatewayAnswersAsKafkaDid holds the gateway against what Apache Kafka answered in every case: see gateway compare
 // golden.
 func TestGatewayAnswersAsKafkaDid(t *testing.T) {
+	t.Parallel()
 	golden, err := compare.LoadGolden()
 	if err != nil {
 		t.Fatal(err)
