@@ -17,6 +17,9 @@ type entry struct {
 	// machine is the group's membership. Nil is a simple group, which only has
 	// offsets; Kafka calls it an empty classic group without a protocol type.
 	machine machine
+	// simple is set once the group has had offsets without a membership: it is known
+	// without them too, until it is deleted or the next sweep finds nothing in it.
+	simple bool
 
 	// busy is set while a step is on its way to the disk, commits counts the commits
 	// that are: other calls pass those by, unless they are exclusive.
@@ -50,7 +53,7 @@ func (e *entry) empty() bool {
 // known returns e, or nil when the group does not exist: the entry may be there for
 // what waits only. A commit on its way makes a group.
 func (e *entry) known() *entry {
-	if e == nil || (e.machine == nil && len(e.offsets) == 0 && len(e.unstable) == 0 && e.commits == 0) {
+	if e == nil || (e.machine == nil && !e.simple && len(e.offsets) == 0 && len(e.unstable) == 0 && e.commits == 0) {
 		return nil
 	}
 	return e

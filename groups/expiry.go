@@ -35,7 +35,7 @@ func (s *shard) expireStep(now time.Time, e *entry, failed func(error)) step {
 		return step{}
 	}
 	keys, all := e.expired(now, s.env.config.OffsetsRetention)
-	whole := all && e.machine != nil && e.machine.checkDelete() == nil
+	whole := all && (e.machine == nil || e.machine.checkDelete() == nil)
 	if len(keys) == 0 && !whole {
 		return step{}
 	}

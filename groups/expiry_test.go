@@ -131,6 +131,22 @@ func TestSimpleGroupsExpireWithTheirLastOffset(t *testing.T) {
 	after.wantGroups()
 }
 
+// A group that nobody joined is known without its last offset, until the sweep finds
+// nothing in it.
+func TestSimpleGroupIsKnownWithoutOffsetsUntilTheSweep(t *testing.T) {
+	fsys := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	tr := newTravel(t, fsys)
+	tr.commit("g", "orders", 3)
+	if _, err := tr.c.DeleteOffsets(t.Context(), "g", []OffsetDelete{{Topic: "orders"}}); err != nil {
+		t.Fatal(err)
+	}
+	tr.wantGroups("g")
+	newTravel(t, fsys.CrashClone(1, 0)).wantGroups("g")
+	tr.to(10 * time.Minute)
+	tr.wantGroups()
+	newTravel(t, fsys.CrashClone(1, 0)).wantGroups()
+}
+
 func TestSweepComesEveryCheckInterval(t *testing.T) {
 	tr := newTravel(t, vfs.NewMem(vfs.MemOptions{}))
 	tr.commit("g", "orders", 3)

@@ -124,10 +124,26 @@ func (s *shard) replayRecord(b record.Batch, r record.Record) error {
 		} else {
 			s.apply(c)
 		}
-	case 2:
+	case typeGroupMetadata:
+		s.hasMembership(r.Key)
 		return s.replayClassic(r.Key, r.Value)
 	case 3, 4, 5, 6, 7, 8, 16:
+		s.hasMembership(r.Key)
 		return s.replayConsumer(t, r.Key, r.Value)
 	}
 	return nil
+}
+
+// hasMembership notes that a group is no simple group, by the key of a record of its
+// membership, each of which begins with its type and the group.
+func (s *shard) hasMembership(key []byte) {
+	if len(key) < 4 {
+		return
+	}
+	if n := int(binary.BigEndian.Uint16(key[2:])); n <= len(key)-4 {
+		if e := s.entries[string(key[4:4+n])]; e != nil {
+			e.simple = false
+			s.dropEmpty(e)
+		}
+	}
 }

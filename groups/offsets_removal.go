@@ -26,8 +26,12 @@ func (s *shard) removal(e *entry, keys []offsetKey, whole bool, done func(err er
 		size += len(key)
 	}
 	last := n == len(keys)
-	if last && whole && e.machine != nil {
+	switch {
+	case !last || !whole:
+	case e.machine != nil:
 		records = append(records, e.machine.tombstones()...)
+	default: // so that a replay forgets it, which knows it by its offsets
+		records = append(records, logRecord{key: classicKey(e.id)})
 	}
 	return step{records: records, then: func(_ time.Time, err error) step {
 		if err != nil {
@@ -41,7 +45,7 @@ func (s *shard) removal(e *entry, keys []offsetKey, whole bool, done func(err er
 			return s.removal(e, keys[n:], whole, done)
 		}
 		if whole {
-			e.machine = nil
+			e.machine, e.simple = nil, false
 		}
 		done(nil)
 		return step{}

@@ -118,6 +118,9 @@ func (w *owner) after(now time.Time, e *entry) {
 		}
 		w.advance(now, e, c.run(now, w.shard, e.known()))
 	}
+	if e.machine != nil {
+		e.simple = false
+	}
 	if len(e.queue) == 0 && !e.busy {
 		w.advance(now, e, e.tick(now))
 	}

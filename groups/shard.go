@@ -60,6 +60,7 @@ func (s *shard) apply(c change) {
 		e.offsets = map[offsetKey]stored{}
 	}
 	e.offsets[c.key] = stored{Offset: *c.offset, recordOffset: c.recordOffset}
+	e.simple = e.machine == nil
 }
 
 // stage notes what an open transaction would do.
@@ -70,6 +71,7 @@ func (s *shard) stage(producerID int64, c change) {
 		e.unstable = map[offsetKey]int{}
 	}
 	e.unstable[c.key]++
+	e.simple = e.machine == nil
 }
 
 // unstage forgets what open transactions would do to an offset that is removed.

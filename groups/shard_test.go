@@ -43,7 +43,7 @@ func TestLaterRecordWinsWhicheverIsAppliedFirst(t *testing.T) {
 	}
 }
 
-func TestTombstoneRemovesOneKeyAndTheEmptyGroup(t *testing.T) {
+func TestTombstoneRemovesOneKeyAndNotTheGroup(t *testing.T) {
 	s := newShard(nil)
 	s.apply(set("g", "t", 0, 1, 0))
 	s.apply(set("g", "t", 1, 2, 1))
@@ -55,8 +55,12 @@ func TestTombstoneRemovesOneKeyAndTheEmptyGroup(t *testing.T) {
 		t.Errorf("t-1: got %d %v, want 2", got, ok)
 	}
 	s.apply(change{group: "g", key: offsetKey{"t", 1}, recordOffset: 3})
+	if e := s.entries["g"]; e == nil || !e.simple || len(e.offsets) != 0 {
+		t.Errorf("got %+v, want a simple group without offsets", e)
+	}
+	s.hasMembership(classicKey("g")) // whose tombstone a deletion writes
 	if len(s.entries) != 0 {
-		t.Errorf("got %d groups, want none", len(s.entries))
+		t.Errorf("after the tombstone of the group: got %d groups, want none", len(s.entries))
 	}
 }
 
@@ -79,8 +83,8 @@ func TestTransactionalOffsetsCountFromTheirMarker(t *testing.T) {
 	}
 	s.stage(8, set("new", "t", 0, 3, 5))
 	s.end(8, false)
-	if len(s.entries) != 1 {
-		t.Errorf("got %d groups, want g alone: an aborted transaction makes no group", len(s.entries))
+	if e := s.entries["new"]; e == nil || !e.simple || len(e.offsets)+len(e.unstable) != 0 {
+		t.Errorf("got %+v, want a simple group without offsets: an aborted transaction leaves it", e)
 	}
 }
 
