@@ -217,7 +217,7 @@ type keptStep struct {
 func (k *kept) again(change func(s *keptStep) answer) Transcript {
 	n := newNormaliser(k.r.prefix, k.r.strict)
 	n.notBefore, n.notAfter, n.now = k.r.notBefore, k.r.notAfter, k.r.now
-	n.known, n.sent = k.r.known, k.r.sent
+	n.known, n.sent, n.groups = k.r.known, k.r.sent, k.r.groups
 	r := &runner{normaliser: n, c: k.r.c, o: &Options{}}
 	for i := range k.steps {
 		s := &k.steps[i]

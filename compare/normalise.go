@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -81,10 +82,11 @@ type normaliser struct {
 	known               map[UUID]string              // topic ids of the topics that the case made
 	now                 int64                        // the time that the scenario calls now
 	sent                map[int64]bool               // times that it sent, counted from now
+	groups              partitions                   // of __consumer_offsets, to the group that it keeps
 }
 
 func newNormaliser(prefix string, strict bool) *normaliser {
-	return &normaliser{prefix: prefix, strict: strict, names: map[string]map[string]string{}, known: map[UUID]string{}, sent: map[int64]bool{}}
+	return &normaliser{prefix: prefix, strict: strict, names: map[string]map[string]string{}, known: map[UUID]string{}, sent: map[int64]bool{}, groups: partitions{}}
 }
 
 // bind returns the name of a value of a kind, a new one at first sight.
@@ -216,7 +218,7 @@ func (w *walk) arrange(at string, items []*Node) ([]*Node, []string) {
 		if w.filter && w.foreign(item) {
 			continue
 		}
-		label, order := w.label(item)
+		label, order := w.label(at, item)
 		kept = append(kept, labelled{item, label, order})
 	}
 	ordered := w.step != nil && slices.ContainsFunc(w.step.Ordered, func(p string) bool { return matchPath(p, at) })
@@ -248,7 +250,7 @@ func (w *walk) foreign(item *Node) bool {
 }
 
 // label is what tells an element apart, and the text it is sorted by.
-func (w *walk) label(item *Node) (label, order string) {
+func (w *walk) label(at string, item *Node) (label, order string) {
 	var parts, orders []string
 	for _, field := range keys {
 		c := item.Child(field)
@@ -279,10 +281,22 @@ func (w *walk) label(item *Node) (label, order string) {
 			if kind := bound[field]; kind != "" && v >= 0 {
 				text = w.bind(kind, text)
 			}
+			if name := w.groupOf(at, field, v); name != "" {
+				text = name
+			}
 			parts, orders = append(parts, text), append(orders, fmt.Sprintf("%020d", v))
 		}
 	}
 	return strings.Join(parts, ","), strings.Join(orders, ",")
+}
+
+// groupOf is what a partition of __consumer_offsets is called when the scenario reads the group that it keeps: the
+// prefix, and with it the number, are different on the two sides.
+func (n *normaliser) groupOf(at, field string, v int64) string {
+	if group := n.groups[v]; group != "" && strings.Contains(at, "__consumer_offsets") && (field == "partition" || field == "partitionindex" || field == "index") {
+		return "<partition of " + strings.ReplaceAll(group, n.prefix, "~") + ">"
+	}
+	return ""
 }
 
 func (n *normaliser) topicID(id UUID) string {
@@ -315,6 +329,10 @@ func (w *walk) leaf(at string, c *Node, logAppendTime bool) {
 		case w.prefix != "" && strings.Contains(v, w.prefix):
 			rule("prefix", strconv.Quote(strings.ReplaceAll(v, w.prefix, "~")))
 		}
+	case []byte:
+		if w.prefix != "" && bytes.Contains(v, []byte(w.prefix)) {
+			rule("prefix", valueText(c.Name, bytes.ReplaceAll(v, []byte(w.prefix), []byte("~"))))
+		}
 	case UUID:
 		if name == "topicid" {
 			rule("id", w.topicID(v))
@@ -322,7 +340,10 @@ func (w *walk) leaf(at string, c *Node, logAppendTime bool) {
 			rule("id", w.bind("uuid", v.String()))
 		}
 	case int64:
+		group := w.groupOf(at, name, v)
 		switch {
+		case group != "":
+			rule("prefix", group)
 		case bound[name] != "" && (v > 0 || v == 0 && name != "sessionid"):
 			rule("id", w.bind(bound[name], strconv.FormatInt(v, 10)))
 		case slices.Contains(clocks, name) && w.sent[v]:

@@ -75,7 +75,7 @@ func (s *stopped) Error() string { return s.why }
 
 // prepare sets the variables and makes the topics.
 func (r *runner) prepare(ctx context.Context) error {
-	maps.Copy(r.vars, variables{"prefix": r.prefix, "group": r.prefix + "group", "t": fixedTime, "now": clock{r.now, r.sent}})
+	maps.Copy(r.vars, variables{"prefix": r.prefix, "group": r.prefix + "group", "t": fixedTime, "now": clock{r.now, r.sent}, "(partitions)": r.groups})
 	c, err := r.connection(ctx, "(own)")
 	if err != nil {
 		return err

@@ -3,8 +3,10 @@ package compare
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
+	"unicode/utf16"
 )
 
 // variables of one side of a case, by name.
@@ -32,6 +34,9 @@ func (vars variables) resolve(v any) (any, error) {
 		if _, ok := v["repeat"]; ok && len(v) == 2 {
 			return vars.repeated(v)
 		}
+		if group, ok := v["partitionOf"]; ok && len(v) == 1 {
+			return vars.partitionOf(group)
+		}
 		out := make(map[string]any, len(v))
 		for k, item := range v {
 			name, err := vars.resolveText(k)
@@ -58,6 +63,37 @@ func (vars variables) repeated(v map[string]any) (any, error) {
 		return nil, fmt.Errorf("repeat %v times: %w", times, err)
 	}
 	return strings.Repeat(fmt.Sprint(v["repeat"]), int(n)), nil
+}
+
+// offsetsPartitions is how many partitions __consumer_offsets has unless a broker is told otherwise.
+const offsetsPartitions = 50
+
+// partitions is the variable that notes which groups' partitions of __consumer_offsets a scenario names.
+type partitions map[int64]string
+
+// partitionOf is {partitionOf: GROUP}: the partition of __consumer_offsets that keeps a group. Kafka:
+// Utils.abs(groupId.hashCode()) % partitions.
+func (vars variables) partitionOf(group any) (any, error) {
+	name, err := vars.resolve(group)
+	if err != nil {
+		return nil, err
+	}
+	hash := int32(0)
+	for _, unit := range utf16.Encode([]rune(fmt.Sprint(name))) {
+		hash = 31*hash + int32(unit)
+	}
+	n := int64(hash)
+	switch {
+	case hash == math.MinInt32:
+		n = 0
+	case hash < 0:
+		n = -n
+	}
+	n %= offsetsPartitions
+	if noted, ok := vars["(partitions)"].(partitions); ok {
+		noted[n] = fmt.Sprint(name)
+	}
+	return n, nil
 }
 
 func (vars variables) resolveText(s string) (any, error) {
