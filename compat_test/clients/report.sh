@@ -98,8 +98,8 @@ What the clients of others do with a gateway: this page is the result of a run o
 compat_test/clients/run --page docs/clients.md
 ```
 
-`-` is what the client has no call for, `.` what its program here does not show yet; below is what that is. Each program passes against Apache Kafka 4.4.0 too, by
-`compat_test/clients/run -a HOST:PORT`.
+`-` is what the client has no call for, `.` what its program here does not show yet; below is what that is. Each program
+passes against Apache Kafka 4.4.0 too, by `compat_test/clients/run -a HOST:PORT`.
 
 ## Versions
 
