@@ -62,7 +62,7 @@ func (e *entry) listed() (Listed, bool) {
 	switch {
 	case e.machine != nil:
 		return Listed{ID: e.id, ProtocolType: e.machine.protocolType(), State: e.machine.state(), Kind: e.machine.kind()}, true
-	case e.simple:
+	case e.simple || len(e.offsets) > 0 || len(e.unstable) > 0:
 		return Listed{ID: e.id, State: "Empty", Kind: KindClassic}, true
 	}
 	return Listed{}, false
