@@ -216,7 +216,7 @@ func (c *consumerChange) bump(hash uint64) {
 // Kafka: GroupMetadataManager.maybeUpdateTargetAssignment.
 func (c *consumerChange) setTarget(m *consumerMember) (int32, assignor.Partitions, error) {
 	g := c.g
-	if g.targetEpoch >= c.epoch || !g.mayAssign(c.now) {
+	if g.targetEpoch >= c.epoch || !g.mayAssign(c.now, g.config().ConsumerAssignmentInterval) {
 		return g.targetEpoch, c.oldTarget(m.id), nil
 	}
 	name := c.subscriptions().assignor(g.env.config.ConsumerAssignors[0])
@@ -248,13 +248,6 @@ func (c *consumerChange) oldTarget(id string) assignor.Partitions {
 		id = c.replaced
 	}
 	return c.g.target[id]
-}
-
-// mayAssign says whether the present target is old enough for another. Kafka:
-// GroupMetadataManager.canComputeNextTargetAssignment.
-func (g *consumerGroup) mayAssign(now time.Time) bool {
-	interval := g.config().ConsumerAssignmentInterval
-	return g.targetMs == 0 || interval == 0 || now.UnixMilli() >= g.targetMs+interval.Milliseconds()
 }
 
 // assignorGroup is the group as an assignor sees it, with the ids of its members.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/kaen-log/gateway/groups/assignor"
-	"github.com/kaen-log/gateway/storage"
 )
 
 // ConsumerGroupDescription is a consumer group as it is.
@@ -32,13 +31,6 @@ type ConsumerGroupMember struct {
 	Assigned []NamedPartitions
 	Target   []NamedPartitions
 	Classic  bool // uses the classic protocol
-}
-
-// NamedPartitions are partitions of one topic.
-type NamedPartitions struct {
-	TopicID    storage.TopicID
-	Topic      string
-	Partitions []int32
 }
 
 // ConsumerGroupDescribe tells of one consumer group. Errors: ErrInvalidGroupID,
@@ -99,15 +91,4 @@ func (m *consumerMember) has() assignor.Partitions {
 		}
 	}
 	return all.partitions()
-}
-
-// named gives partitions the names of their topics; what does not exist is left out.
-func (g *consumerGroup) named(p assignor.Partitions) []NamedPartitions {
-	out := make([]NamedPartitions, 0, len(p))
-	for _, topic := range p.Topics() {
-		if t, ok := g.env.topics.byID(topic); ok {
-			out = append(out, NamedPartitions{TopicID: topic, Topic: t.name, Partitions: p[topic]})
-		}
-	}
-	return out
 }

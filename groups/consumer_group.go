@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kaen-log/gateway/groups/assignor"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -15,28 +14,20 @@ import (
 // have, and each gets there by its own heartbeats. It is a machine. Kafka:
 // ConsumerGroup, ModernGroup and the consumerGroup methods of GroupMetadataManager.
 //
-// Three epochs tell how far that is. The group's rises with every change of members,
-// subscriptions and topics. The target's is the group epoch that the present target
-// was made for. A member's is that of the target it has reached, or is moving to once
-// it has given up what it must.
+// A member's epoch is that of the target it has reached, or is moving to once it has
+// given up what it must.
 //
 // What the log holds (consumerRecord) changes only by apply: when a step's records
 // are durable, and when they are read back.
 type consumerGroup struct {
-	id  string
-	env *env
+	modernGroup
 	// become puts another machine in the group's place.
 	become func(machine)
 
 	// What the log holds.
-	epoch        int32
-	metadataHash uint64 // of the topics that the members consume; see hashTopics
-	members      map[string]*consumerMember
-	targetEpoch  int32
-	targetMs     int64 // when the target was made; 0 when the next need not wait
-	target       map[string]assignor.Partitions
-	regexes      map[string]*resolvedRegex
-	oldTopics    bool // a record of type 4 is to be removed
+	members   map[string]*consumerMember
+	regexes   map[string]*resolvedRegex
+	oldTopics bool // a record of type 4 is to be removed
 
 	// What follows from it.
 	// regexMembers counts the members of each regular expression.
@@ -46,20 +37,9 @@ type consumerGroup struct {
 
 	// What a restart may forget.
 	deadlines map[string]*memberDeadlines
-	// hashedAt is the version of the topics that metadataHash was last compared at,
-	// resolvedAt the one that regular expressions were last resolved at.
-	hashedAt   topicsVersion
+	// resolvedAt is the version of the topics that regular expressions were last resolved at.
 	resolvedAt topicsVersion
 }
-
-// topicsVersion is a version of the topics, or none yet.
-type topicsVersion struct {
-	known   bool
-	version uint64
-}
-
-// is says whether nothing has changed since v.
-func (v topicsVersion) is(now uint64) bool { return v.known && v.version == now }
 
 // The states of a consumer group by their names on the wire. Kafka: ConsumerGroupState.
 const (
@@ -71,9 +51,8 @@ const (
 
 func newConsumerGroup(id string, env *env) *consumerGroup {
 	return &consumerGroup{
-		id: id, env: env, become: func(machine) {},
-		epoch: initialGroupEpoch, targetEpoch: initialGroupEpoch,
-		members: map[string]*consumerMember{}, target: map[string]assignor.Partitions{}, regexes: map[string]*resolvedRegex{},
+		modernGroup: newModernGroup(id, env), become: func(machine) {},
+		members: map[string]*consumerMember{}, regexes: map[string]*resolvedRegex{},
 		regexMembers: map[string]int{}, static: map[string]string{}, owners: map[storage.TopicID]map[int32]string{},
 		deadlines: map[string]*memberDeadlines{},
 	}
@@ -104,9 +83,6 @@ func (g *consumerGroup) state() string {
 	}
 	return consumerStable
 }
-
-// config is what applies to this group.
-func (g *consumerGroup) config() GroupConfig { return g.env.config.Group(g.id) }
 
 // member returns the named member.
 func (g *consumerGroup) member(id string) (*consumerMember, error) {

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/kaen-log/gateway/groups/assignor"
-	"github.com/kaen-log/gateway/storage"
 )
 
 // ConsumerHeartbeatRequest is what a member of a consumer group says. What is nil,
@@ -35,12 +32,6 @@ type ConsumerHeartbeatRequest struct {
 	// MaySee says whether the client may see a topic that a regular expression matches;
 	// nil when it may see all.
 	MaySee func(topic string) bool
-}
-
-// TopicPartitions are partitions of one topic.
-type TopicPartitions struct {
-	TopicID    storage.TopicID
-	Partitions []int32
 }
 
 // ConsumerHeartbeat is the answer to a member.
@@ -246,15 +237,6 @@ func (r *ConsumerHeartbeatRequest) update(m *memberMetadata) {
 		m.regex = *r.Regex
 	}
 	m.clientID, m.clientHost, m.classic = r.ClientID, r.ClientHost, nil
-}
-
-// listed returns partitions in the order of their topics' ids.
-func listed(p assignor.Partitions) []TopicPartitions {
-	out := make([]TopicPartitions, 0, len(p))
-	for _, topic := range p.Topics() {
-		out = append(out, TopicPartitions{TopicID: topic, Partitions: p[topic]})
-	}
-	return out
 }
 
 // checkRoom refuses who would be one member too many. A static member that is known

@@ -47,11 +47,10 @@ type currentAssignment struct {
 
 // Member epochs with a meaning of their own.
 const (
-	joiningEpoch      = 0
-	leavingEpoch      = -1 // leaves for good
-	staticAwayEpoch   = -2 // a static member that will be back
-	noPreviousEpoch   = -1
-	initialGroupEpoch = 1
+	joiningEpoch    = 0
+	leavingEpoch    = -1 // leaves for good
+	staticAwayEpoch = -2 // a static member that will be back
+	noPreviousEpoch = -1
 )
 
 // memberState is where a member stands in its reconciliation, by its number in the

@@ -92,7 +92,7 @@ func (g *consumerGroup) resolve(now time.Time, regexes []string, maySee func(str
 		c.add(typeConsumerResolvedRegex, regex, r)
 	}
 	// The hash is of the topics as they will be.
-	will := consumerGroup{env: g.env, regexes: all}
+	will := consumerGroup{regexes: all}
 	hash := will.subscriptionsOf(g.members).hashTopics(g.env.topics)
 	if bump || hash != g.metadataHash {
 		c.bump(hash)

@@ -1,12 +1,9 @@
 package groups
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
 	"unicode/utf16"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/kaen-log/gateway/storage"
 )
@@ -99,39 +96,6 @@ func (s *subscriptions) topics() []string {
 	return slices.Compact(all)
 }
 
-// hashTopics tells one state of the topics from another: their ids, names and numbers
-// of partitions. It is 0 without topics. The replicas have no racks here. Kafka:
-// Utils.computeGroupHash and computeTopicHash, with XXH3.
-func (s *subscriptions) hashTopics(topics topicView) uint64 {
-	var all []byte
-	for _, name := range s.topics() {
-		if t, ok := topics.byName(name); ok {
-			all = binary.LittleEndian.AppendUint64(all, hashTopic(t))
-		}
-	}
-	if all == nil {
-		return 0
-	}
-	return xxh3.Hash(all)
-}
-
-func hashTopic(t topicInfo) uint64 {
-	b := make([]byte, 0, 64+4*int(t.partitions))
-	b = append(b, 0) // the version of the hash
-	b = binary.LittleEndian.AppendUint64(b, binary.BigEndian.Uint64(t.id[:8]))
-	b = binary.LittleEndian.AppendUint64(b, binary.BigEndian.Uint64(t.id[8:]))
-	units := utf16.Encode([]rune(t.name))
-	for _, u := range units {
-		b = binary.LittleEndian.AppendUint16(b, u)
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(units)))
-	b = binary.LittleEndian.AppendUint32(b, uint32(t.partitions))
-	for p := range t.partitions {
-		b = binary.LittleEndian.AppendUint32(b, uint32(p))
-	}
-	return xxh3.Hash(b)
-}
-
 // javaCompare orders strings as Java's String.compareTo does: by UTF-16 units.
 func javaCompare(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
@@ -144,11 +108,5 @@ func (g *consumerGroup) topicIDs(m *memberMetadata) []storage.TopicID {
 	if r := g.regexes[m.regex]; m.regex != "" && r != nil && len(r.topics) > 0 {
 		names = sortedSet(slices.Concat(names, r.topics))
 	}
-	var out []storage.TopicID
-	for _, name := range names {
-		if t, ok := g.env.topics.byName(name); ok {
-			out = append(out, t.id)
-		}
-	}
-	return out
+	return g.env.topics.ids(names)
 }

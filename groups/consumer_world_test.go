@@ -248,12 +248,11 @@ func formatPartitions(g *consumerGroup, p assignor.Partitions) string {
 // TestDurableTextKnowsEveryField makes sure that durableText misses no field that counts.
 func TestDurableTextKnowsEveryField(t *testing.T) {
 	known := []string{
-		"id", "env", "become", "epoch", "metadataHash", "members", "targetEpoch", "targetMs", "target", "regexes", "oldTopics",
+		"modernGroup", "id", "env", "become", "epoch", "metadataHash", "members", "targetEpoch", "targetMs", "target", "regexes", "oldTopics",
 		"regexMembers", "static", "owners", "deadlines", "hashedAt", "resolvedAt",
 	}
-	typ := reflect.TypeFor[consumerGroup]()
-	for i := range typ.NumField() {
-		if name := typ.Field(i).Name; !slices.Contains(known, name) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[consumerGroup]()) {
+		if name := field.Name; !slices.Contains(known, name) {
 			t.Errorf("field %s of consumerGroup: say in durableText whether a restart may forget it", name)
 		}
 	}

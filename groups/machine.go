@@ -85,6 +85,17 @@ type topicView struct {
 	names func() []string
 }
 
+// ids returns the ids of the named topics that exist.
+func (v topicView) ids(names []string) []storage.TopicID {
+	var out []storage.TopicID
+	for _, name := range names {
+		if t, ok := v.byName(name); ok {
+			out = append(out, t.id)
+		}
+	}
+	return out
+}
+
 // topicInfo is one topic.
 type topicInfo struct {
 	name       string

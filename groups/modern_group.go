@@ -1,0 +1,122 @@
+package groups
+
+import (
+	"encoding/binary"
+	"time"
+	"unicode/utf16"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/kaen-log/gateway/groups/assignor"
+	"github.com/kaen-log/gateway/storage"
+)
+
+// modernGroup is what consumer and share groups have alike: the coordinator divides the
+// partitions, and three epochs tell how far that is. The group's rises with every change
+// of members, subscriptions and topics. The target's is the group epoch that the present
+// target was made for. A member's is that of the target it has reached. Kafka: ModernGroup.
+type modernGroup struct {
+	id  string
+	env *env
+
+	// What the log holds.
+	epoch        int32
+	metadataHash uint64 // of the topics that the members consume; see hashTopics
+	targetEpoch  int32
+	targetMs     int64 // when the target was made; 0 when the next need not wait
+	target       map[string]assignor.Partitions
+
+	// hashedAt is the version of the topics that metadataHash was last compared at. A
+	// restart may forget it.
+	hashedAt topicsVersion
+}
+
+// topicsVersion is a version of the topics, or none yet.
+type topicsVersion struct {
+	known   bool
+	version uint64
+}
+
+// is says whether nothing has changed since v.
+func (v topicsVersion) is(now uint64) bool { return v.known && v.version == now }
+
+const initialGroupEpoch = 1
+
+func newModernGroup(id string, env *env) modernGroup {
+	return modernGroup{id: id, env: env, epoch: initialGroupEpoch, targetEpoch: initialGroupEpoch, target: map[string]assignor.Partitions{}}
+}
+
+// config is what applies to this group.
+func (g *modernGroup) config() GroupConfig { return g.env.config.Group(g.id) }
+
+// mayAssign says whether the present target is old enough for another. Kafka:
+// GroupMetadataManager.canComputeNextTargetAssignment.
+func (g *modernGroup) mayAssign(now time.Time, interval time.Duration) bool {
+	return g.targetMs == 0 || interval == 0 || now.UnixMilli() >= g.targetMs+interval.Milliseconds()
+}
+
+// named gives partitions the names of their topics; what does not exist is left out.
+func (g *modernGroup) named(p assignor.Partitions) []NamedPartitions {
+	out := make([]NamedPartitions, 0, len(p))
+	for _, topic := range p.Topics() {
+		if t, ok := g.env.topics.byID(topic); ok {
+			out = append(out, NamedPartitions{TopicID: topic, Topic: t.name, Partitions: p[topic]})
+		}
+	}
+	return out
+}
+
+// NamedPartitions are partitions of one topic.
+type NamedPartitions struct {
+	TopicID    storage.TopicID
+	Topic      string
+	Partitions []int32
+}
+
+// TopicPartitions are partitions of one topic.
+type TopicPartitions struct {
+	TopicID    storage.TopicID
+	Partitions []int32
+}
+
+// listed returns partitions in the order of their topics' ids.
+func listed(p assignor.Partitions) []TopicPartitions {
+	out := make([]TopicPartitions, 0, len(p))
+	for _, topic := range p.Topics() {
+		out = append(out, TopicPartitions{TopicID: topic, Partitions: p[topic]})
+	}
+	return out
+}
+
+// hashTopics tells one state of the topics from another: their ids, names and numbers
+// of partitions. It is 0 without topics. The replicas have no racks here. Kafka:
+// Utils.computeGroupHash and computeTopicHash, with XXH3.
+func (s *subscriptions) hashTopics(topics topicView) uint64 {
+	var all []byte
+	for _, name := range s.topics() {
+		if t, ok := topics.byName(name); ok {
+			all = binary.LittleEndian.AppendUint64(all, hashTopic(t))
+		}
+	}
+	if all == nil {
+		return 0
+	}
+	return xxh3.Hash(all)
+}
+
+func hashTopic(t topicInfo) uint64 {
+	b := make([]byte, 0, 64+4*int(t.partitions))
+	b = append(b, 0) // the version of the hash
+	b = binary.LittleEndian.AppendUint64(b, binary.BigEndian.Uint64(t.id[:8]))
+	b = binary.LittleEndian.AppendUint64(b, binary.BigEndian.Uint64(t.id[8:]))
+	units := utf16.Encode([]rune(t.name))
+	for _, u := range units {
+		b = binary.LittleEndian.AppendUint16(b, u)
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(units)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(t.partitions))
+	for p := range t.partitions {
+		b = binary.LittleEndian.AppendUint32(b, uint32(p))
+	}
+	return xxh3.Hash(b)
+}
