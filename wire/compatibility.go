@@ -108,11 +108,10 @@ var differences = []difference{
 	{0, "records of a transaction", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
 	{0, "a request of version 0 to 2", "the connection is closed, as by Kafka; ApiVersions names version 0 all the same, since librdkafka needs to see it"},
 	{3, "a topic with neither name nor id, from version 12 on", "INVALID_TOPIC_EXCEPTION for it; Kafka answers UNKNOWN_SERVER_ERROR and names no broker"},
-	{8, "a commit by a member of a group", "ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND: consumers assign partitions themselves until group membership is served"},
 	{9, "all offsets of a group, more than once in a request", "they are answered once"},
 	{10, "the coordinator of a share group's partition", "INVALID_REQUEST"},
 	{10, "the coordinator of a group when `__consumer_offsets` does not exist yet", "it is made before the answer; Kafka answers COORDINATOR_NOT_AVAILABLE once"},
-	{18, "the features `transaction.version`, `group.version`, `share.version`, `streams.version`", "not named: what they stand for is not served"},
+	{18, "the features `transaction.version`, `share.version`, `streams.version`", "not named: what they stand for is not served"},
 	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
 	{19, "two names in one request that differ in dots and underlines only", "INVALID_TOPIC_EXCEPTION for the second; Kafka makes both"},
 	{22, "a transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
@@ -122,6 +121,8 @@ var differences = []difference{
 	{44, "other `listeners`, or `metric.reporters`, of a running broker", "INVALID_REQUEST"},
 	{44, "`log.cleaner.min.compaction.lag.ms` above `log.cleaner.max.compaction.lag.ms`, for all topics", "INVALID_REQUEST; Kafka takes it and then creates no topic any more"},
 	{60, "controllers", "MISMATCHED_ENDPOINT_TYPE, as from a Kafka broker"},
+	{68, "a first member of the consumer protocol in a classic group that has no generation yet", "the group becomes a consumer group; Kafka answers UNKNOWN_SERVER_ERROR"},
+	{69, "groups that the caller may not see, among others", "they come in the order of the request; in Kafka they come first"},
 }
 
 // frameLimits are told on the page, since Kafka has one limit for all keys.
