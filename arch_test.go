@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"cleaner":             {"storage", "storage/record"},
 	"groups":              {"groups/assignor", "storage", "storage/record"},
 	"groups/assignor":     {"storage"},
+	"groups/share":        {"storage", "storage/record"},
 	"storage":             {"storage/record", "storage/vfs"},
 	"storage/record":      {},
 	"storage/vfs":         {},
