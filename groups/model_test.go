@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,7 @@ type model struct {
 	c     *Coordinator
 	stop  func()
 	topic *storage.Topic
-	ids   int
+	ids   atomic.Int64
 
 	clients []*stormClient
 	born    int
@@ -72,7 +73,7 @@ type stormClient struct {
 	heard    time.Time
 
 	busy   bool // a call is not answered
-	answer func()
+	answer chan func()
 }
 
 func (m *model) note(format string, args ...any) {
@@ -95,7 +96,7 @@ func (m *model) start() {
 		m.failf("open: %v", err)
 	}
 	m.store, m.c = s, New(Options{Store: s, Now: time.Now, OffsetsPartitions: 2})
-	m.c.env.newID = func() string { m.ids++; return fmt.Sprint(m.ids) }
+	m.c.env.newID = func() string { return fmt.Sprint(m.ids.Add(1)) }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- m.c.Run(ctx) }()
@@ -133,10 +134,11 @@ func (m *model) crash() {
 // call starts a call of a client; then takes its answer in the next round.
 func modelCall[R any](m *model, c *stormClient, f func(*Coordinator) (R, error), then func(R, error)) {
 	c.busy = true
-	broker := m.c
+	broker, answer := m.c, make(chan func(), 1)
+	c.answer = answer
 	go func() {
 		r, err := f(broker)
-		c.answer = func() { then(r, err) }
+		answer <- func() { then(r, err) }
 	}()
 	synctest.Wait()
 	m.take(c)
@@ -144,10 +146,11 @@ func modelCall[R any](m *model, c *stormClient, f func(*Coordinator) (R, error),
 
 // take lets a client read its answer, if it is there.
 func (m *model) take(c *stormClient) {
-	if c.answer != nil {
-		answer := c.answer
-		c.answer, c.busy = nil, false
+	select {
+	case answer := <-c.answer:
+		c.busy = false
 		answer()
+	default:
 	}
 }
 
