@@ -229,46 +229,11 @@ func (d *cleanerDemo) forget() error {
 		return err
 	}
 	var records []string
-	if err := d.read(o.LogStart, func(r record.Record) { records = append(records, fmt.Sprintf("%d %s", r.Offset, r.Key)) }); err != nil {
+	if err := eachRecord(d.log, o.LogStart, func(r record.Record) { records = append(records, fmt.Sprintf("%d %s", r.Offset, r.Key)) }); err != nil {
 		return err
 	}
 	d.printf("\n  reading at offset %d gives %s\n  log start %d, end still %d\n\n", o.LogStart, strings.Join(records, ", "), o.LogStart, o.End)
 	return nil
-}
-
-// read calls f with each record from offset on.
-func (d *cleanerDemo) read(offset int64, f func(record.Record)) error {
-	var reader record.Reader
-	for {
-		res, err := d.log.Read(nil, storage.ReadRequest{Offset: offset, MaxBytes: 1 << 20, MinOneBatch: true})
-		if err != nil || len(res.Data) == 0 {
-			return err
-		}
-		for rest := res.Data; len(rest) > 0; {
-			var b record.Batch
-			if b, rest, err = record.Cut(rest); err != nil {
-				return err
-			}
-			for r, err := range reader.Records(b) {
-				if err != nil {
-					return err
-				}
-				f(r)
-			}
-			offset = b.NextOffset()
-		}
-	}
-}
-
-// liveKeys counts the keys whose last record has a value.
-func (d *cleanerDemo) liveKeys() (int, error) {
-	live := map[string]bool{}
-	err := d.read(0, func(r record.Record) {
-		if live[string(r.Key)] = true; r.Value == nil {
-			delete(live, string(r.Key))
-		}
-	})
-	return len(live), err
 }
 
 // offsets cleans the log of committed offsets by the same code.
@@ -289,7 +254,7 @@ func (d *cleanerDemo) offsets() error {
 		}
 	}
 	d.log, _ = topic.Partition(0)
-	before, err := d.liveKeys()
+	before, err := liveKeys(d.log)
 	if err != nil {
 		return err
 	}
@@ -297,7 +262,7 @@ func (d *cleanerDemo) offsets() error {
 	if err != nil {
 		return err
 	}
-	after, err := d.liveKeys()
+	after, err := liveKeys(d.log)
 	if err != nil {
 		return err
 	}
