@@ -19,7 +19,7 @@ func (g *consumerGroup) joinClassic(now time.Time, r *JoinRequest, reply func(Jo
 		id = g.env.newUUID()
 	}
 	if err := g.checkClassicJoin(r, id); err != nil {
-		reply(JoinReply{MemberID: r.MemberID}, err)
+		reply(JoinReply{}, err)
 		return step{}
 	}
 	if r.MemberID == "" && r.InstanceID == nil && r.NeedsMemberID {
@@ -29,7 +29,7 @@ func (g *consumerGroup) joinClassic(now time.Time, r *JoinRequest, reply func(Jo
 	c := consumerChange{g: g, now: now, epoch: g.epoch}
 	m, err := c.joinClassic(r, id)
 	if err != nil {
-		reply(JoinReply{MemberID: r.MemberID}, err)
+		reply(JoinReply{}, err)
 		return step{}
 	}
 	answer := JoinReply{MemberID: id, Generation: m.epoch, ProtocolType: consumerProtocolType, Protocol: r.Protocols[0].Name}

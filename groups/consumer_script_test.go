@@ -318,7 +318,7 @@ func (sc *consumerScript) classicJoin(d *datadriven.TestData) {
 	sc.call(func() step {
 		return w.shard.join(w.now, w.entry(), r, func(a JoinReply, err error) {
 			if err != nil {
-				sc.say("%s: %s %s", client, kafkaName(err), a.MemberID)
+				sc.say("%s", strings.TrimSpace(fmt.Sprintf("%s: %s %s", client, kafkaName(err), a.MemberID)))
 				return
 			}
 			sc.say("%s: %s generation %d %s leader %q", client, a.MemberID, a.Generation, a.Protocol, a.Leader)
