@@ -199,5 +199,9 @@ func (c *Coordinator) ownerOf(groupID string) *owner {
 
 // newBuilder begins a batch of records that the coordinator writes.
 func newBuilder() *record.Builder {
-	return record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+	return record.NewBuilder(record.BuilderOptions{
+		LeaderEpoch: record.NoLeaderEpoch,
+		// Kafka: CoordinatorRuntime begins its batches with a base sequence of 0 and no producer.
+		HasProducer: true, ProducerID: record.NoProducerID, ProducerEpoch: record.NoProducerEpoch,
+	})
 }
