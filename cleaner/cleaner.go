@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
@@ -164,8 +163,7 @@ func (c *Cleaner) RetainLog(l *storage.Log) error {
 }
 
 // Compact compacts what is due by the clock of Options, the dirtiest log first, with as many threads as Config says, and
-// applies retention to the logs that have both policies, after each pass and at the end. It returns when nothing is due any
-// more or ctx ends. Kafka: LogCleaner.cleanFilthiestLog.
+// applies retention to the logs that have both policies. It returns when nothing is due any more or ctx ends.
 func (c *Cleaner) Compact(ctx context.Context) {
 	config := c.o.Config()
 	if config.MaxIOBytes > 0 && config.MaxIOBytes < unlimitedBytes {
@@ -174,43 +172,27 @@ func (c *Cleaner) Compact(ctx context.Context) {
 	} else {
 		c.limiter.SetLimit(rate.Inf)
 	}
-	c.forgetDeleted()
 	var threads sync.WaitGroup
 	for range max(config.Threads, 1) {
-		threads.Go(func() { c.compactSome(ctx, config) })
+		threads.Go(func() {
+			var own *compactor
+			for ctx.Err() == nil {
+				l, ch, ok := c.dirtiest()
+				if !ok {
+					return
+				}
+				if own == nil {
+					own = c.compactor(config)
+				}
+				done := c.compact(ctx, own, l, ch)
+				c.give(l)
+				if !done {
+					return // the next turn looks again
+				}
+			}
+		})
 	}
 	threads.Wait()
-	c.retainCompacted(ctx)
-}
-
-// compactSome is what one thread does in a turn of Compact.
-func (c *Cleaner) compactSome(ctx context.Context, config Config) {
-	var own *compactor
-	var changed []*storage.Log // are left alone for the rest of the turn
-	defer func() {
-		for _, l := range changed {
-			c.give(l)
-		}
-	}()
-	for ctx.Err() == nil {
-		l, ch, ok := c.dirtiest()
-		if !ok {
-			return
-		}
-		if own == nil {
-			own = c.compactor(config)
-		}
-		if c.compact(ctx, own, l, ch) {
-			c.give(l)
-		} else {
-			changed = append(changed, l)
-		}
-		c.retainCompacted(ctx)
-	}
-}
-
-// retainCompacted applies retention once to every log that has both policies and is not being worked at.
-func (c *Cleaner) retainCompacted(ctx context.Context) {
 	for _, l := range c.o.Store.Logs() {
 		if ctx.Err() != nil {
 			return
@@ -327,20 +309,6 @@ func (c *Cleaner) putAside(l *storage.Log, err error) {
 	c.setAside[l] = err
 	c.mu.Unlock()
 	c.o.Logger.Error("log cannot be cleaned and is set aside until the next start", "log", name(l), "err", err)
-}
-
-// forgetDeleted drops what is known of logs that are no more. Kafka: LogCleanerManager.maintainUncleanablePartitions.
-func (c *Cleaner) forgetDeleted() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.setAside) == 0 {
-		return
-	}
-	there := map[*storage.Log]bool{}
-	for _, l := range c.o.Store.Logs() {
-		there[l] = true
-	}
-	maps.DeleteFunc(c.setAside, func(l *storage.Log, _ error) bool { return !there[l] })
 }
 
 // passing reports whether err says that the log changed or went while it was worked at.

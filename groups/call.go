@@ -60,7 +60,7 @@ func enter[R any](ctx context.Context, c *Coordinator, group string, exclusive b
 		return none, fmt.Errorf("group %q: %w: %w", group, ErrNotAvailable, ctx.Err())
 	case <-w.gone:
 		return none, fmt.Errorf("group %q: %s was deleted: %w", group, OffsetsTopic, ErrNotCoordinator)
-	case <-c.stopped:
+	case <-c.life.Done():
 		return none, fmt.Errorf("group %q: the coordinator stops: %w", group, ErrNotAvailable)
 	}
 }

@@ -40,9 +40,11 @@ type Config struct {
 	RegexRefresh            time.Duration
 	ConsumerProtocolRefused bool
 
-	// Share groups (KIP-932). Kafka: group.share.max.size (200), group.share.assignors (simple).
-	ShareMaxSize   int
-	ShareAssignors []string
+	// Share groups (KIP-932). Kafka: group.share.max.size (200), group.share.assignors
+	// (simple), group.share.initialize.retry.interval.ms (30 s).
+	ShareMaxSize         int
+	ShareAssignors       []string
+	ShareInitializeRetry time.Duration
 
 	// Group returns the effective configs of one group; nil means the defaults for all.
 	Group func(id string) GroupConfig
@@ -68,6 +70,7 @@ func (c *Config) setDefaults() {
 	if c.ShareAssignors == nil {
 		c.ShareAssignors = []string{"simple"}
 	}
+	fill(&c.ShareInitializeRetry, 30*time.Second)
 	if c.Group == nil {
 		c.Group = func(string) GroupConfig { return DefaultGroupConfig() }
 	}

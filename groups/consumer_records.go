@@ -210,23 +210,11 @@ func decodeTargetEpoch(d *decoder) (b targetEpochBody) {
 }
 
 func (b targetBody) append(dst []byte) []byte {
-	dst = appendLength(dst, len(b.partitions))
-	for _, topic := range b.partitions.Topics() {
-		dst = appendUUID(dst, topic)
-		dst = appendNoTags(appendCompactInt32s(dst, b.partitions[topic]))
-	}
-	return appendNoTags(dst)
+	return appendNoTags(appendPartitions(dst, b.partitions))
 }
 
 func decodeTarget(d *decoder) targetBody {
-	b := targetBody{partitions: assignor.Partitions{}}
-	for range d.length(18) {
-		topic, list := d.uuid(), d.compactInt32s()
-		d.tags(nil)
-		if slices.Sort(list); len(list) > 0 {
-			b.partitions[topic] = slices.Compact(list)
-		}
-	}
+	b := targetBody{partitions: decodePartitions(d)}
 	d.tags(nil)
 	return b
 }

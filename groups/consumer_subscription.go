@@ -18,18 +18,27 @@ type subscriptions struct {
 	assignors      map[string]int // votes
 }
 
+func newSubscriptions(members int) *subscriptions {
+	return &subscriptions{
+		members: members,
+		names:   map[string]int{}, matched: map[string]int{}, regexes: map[string]int{}, assignors: map[string]int{},
+	}
+}
+
+// addNames adds the topics that a member names.
+func (s *subscriptions) addNames(topics []string) {
+	for _, topic := range topics {
+		s.names[topic]++
+	}
+}
+
 // subscriptionsOf sums up members. Regular expressions that nobody has any more do
 // not count. Kafka: ConsumerGroup.computeSubscribedTopicNames and
 // computeSubscribedRegularExpressions.
 func (g *consumerGroup) subscriptionsOf(members map[string]*consumerMember) *subscriptions {
-	s := &subscriptions{
-		members: len(members),
-		names:   map[string]int{}, matched: map[string]int{}, regexes: map[string]int{}, assignors: map[string]int{},
-	}
+	s := newSubscriptions(len(members))
 	for _, m := range members {
-		for _, topic := range m.topics {
-			s.names[topic]++
-		}
+		s.addNames(m.topics)
 		if m.regex != "" {
 			s.regexes[m.regex]++
 		}

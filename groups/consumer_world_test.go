@@ -145,9 +145,12 @@ func (w *consumerWorld) replayed(t *testing.T) *shard {
 	s := newShard(w.env)
 	for _, r := range w.log {
 		var err error
-		if kind := int16(r.key[1]); kind == typeGroupMetadata {
+		switch kind := int16(r.key[1]); {
+		case kind == typeGroupMetadata:
 			err = s.replayClassic(r.key, r.value)
-		} else {
+		case kind >= typeShareMember && kind <= typeShareStates:
+			err = s.replayShare(r.key, r.value)
+		default:
 			err = s.replayConsumer(kind, r.key, r.value)
 		}
 		if err != nil {

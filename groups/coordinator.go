@@ -33,6 +33,9 @@ type Options struct {
 	CommitTimeout time.Duration
 	// Config is what the broker's configuration says of groups.
 	Config Config
+	// ShareState is where the states of share partitions are kept; without it no share
+	// groups are served.
+	ShareState ShareState
 }
 
 func (o *Options) setDefaults() {
@@ -59,8 +62,9 @@ type Coordinator struct {
 	o     Options
 	env   *env
 	alarm alarm
-	// stopped is closed when Run ends: nobody answers then.
-	stopped  chan struct{}
+	// life is over when Run ends: nobody answers then.
+	life     context.Context
+	end      context.CancelFunc
 	releases sync.WaitGroup // the goroutines that wait for the disk
 
 	making sync.Mutex // held while __consumer_offsets is made
@@ -78,8 +82,10 @@ func New(o Options) *Coordinator {
 		panic("groups: Options.Store and Options.Now must be set")
 	}
 	o.setDefaults()
-	c := &Coordinator{o: o, alarm: alarm{poke: make(chan struct{}, 1)}, stopped: make(chan struct{})}
+	c := &Coordinator{o: o, alarm: alarm{poke: make(chan struct{}, 1)}}
+	c.life, c.end = context.WithCancel(context.Background())
 	c.env = newEnv(&c.o.Config, o.Store)
+	c.env.initialize = c.initializeStates
 	c.sweep = o.Now().Add(c.o.Config.OffsetsCheckInterval)
 	c.alarm.set(c.sweep)
 	if t, ok := o.Store.Topic(OffsetsTopic); ok {
@@ -109,7 +115,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		w.stopped = true
 		w.mu.Unlock()
 	}
-	close(c.stopped)
+	c.end()
 	c.releases.Wait()
 	return nil
 }

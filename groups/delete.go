@@ -15,6 +15,9 @@ import (
 // Kafka: GroupCoordinatorShard.deleteGroups. Differs from Kafka: a group with more
 // offsets than one batch can remove is removed all the same.
 func (c *Coordinator) DeleteGroup(ctx context.Context, group string) error {
+	if err := c.deleteAllStates(ctx, group); err != nil {
+		return err
+	}
 	_, err := callAlone(ctx, c, group, func(_ time.Time, s *shard, e *entry, reply func(struct{}, error)) step {
 		if e == nil {
 			reply(struct{}{}, fmt.Errorf("group %q: %w", group, ErrGroupIDNotFound))

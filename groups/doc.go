@@ -8,9 +8,9 @@
 // A group lives in the shard of one partition of __consumer_offsets, chosen as Kafka
 // chooses it (partitionFor). A shard answers ErrLoading until its partition is
 // replayed. It holds an entry for each group: the offsets, and a machine, which is the
-// membership: classicGroup or consumerGroup (KIP-848). An entry without a machine is a
-// simple group, which only has offsets; one that holds nothing is dropped. Groups change
-// their kind by another machine in the same entry.
+// membership: classicGroup, consumerGroup (KIP-848) or shareGroup (KIP-932). An entry
+// without a machine is a simple group, which only has offsets; one that holds nothing is
+// dropped. Groups change their kind by another machine in the same entry.
 //
 // # Steps
 //
@@ -34,6 +34,13 @@
 // waits for it. Whoever made the call need not wait: when its context ends it gets
 // ErrNotAvailable, and the step goes on.
 //
+// # Share groups
+//
+// Where a share group stands in a partition is a state that is kept elsewhere
+// (Options.ShareState). The group only knows which partitions have one: it asks for those
+// that it misses when a heartbeat names their topic, a goroutine that Run waits for makes
+// them and tells the group, and then they are assigned.
+//
 // # Time
 //
 // What is due is decided by Options.Now. A shard keeps the deadlines of its groups in a
@@ -46,8 +53,9 @@
 // coordinator.go, call.go, owner.go, deadlines.go and entry.go are what every kind of
 // group needs; shard.go and load.go, the state and its replay; offsets.go,
 // offsets_removal.go, expiry.go, delete.go and list.go, what is done with offsets and
-// whole groups. classic_*.go is the classic protocol, consumer_*.go that of KIP-848, with
-// the assignors in their own package.
+// whole groups. classic_*.go is the classic protocol, consumer_*.go that of KIP-848 and
+// share_*.go that of KIP-932, modern_group.go what these two have alike, with the
+// assignors in their own package.
 //
 // # Locks
 //

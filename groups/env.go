@@ -17,6 +17,9 @@ type env struct {
 	// Kafka's Uuid.toString does.
 	newID   func() string
 	newUUID func() string
+	// initialize has states of share partitions made that a group has asked for, and
+	// tells it later. It does not block.
+	initialize func(group string, asked sharedTopics, starts []ShareStart)
 }
 
 // newEnv returns what is true outside of tests.

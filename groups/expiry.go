@@ -29,13 +29,13 @@ func (e *entry) expired(now time.Time, retention time.Duration) (keys []offsetKe
 }
 
 // expireStep is the step that removes what of a group has expired, and the group
-// when it is empty and nothing is left.
+// when it is empty and nothing is left; a share group stays, which stands elsewhere.
 func (s *shard) expireStep(now time.Time, e *entry, failed func(error)) step {
 	if e == nil {
 		return step{}
 	}
 	keys, all := e.expired(now, s.env.config.OffsetsRetention)
-	whole := all && (e.machine == nil || e.machine.checkDelete() == nil)
+	whole := all && e.share() == nil && (e.machine == nil || e.machine.checkDelete() == nil)
 	if len(keys) == 0 && !whole {
 		return step{}
 	}

@@ -130,6 +130,9 @@ func (s *shard) replayRecord(b record.Batch, r record.Record) error {
 	case 3, 4, 5, 6, 7, 8, 16:
 		s.hasMembership(r.Key)
 		return s.replayConsumer(t, r.Key, r.Value)
+	case typeShareMember, typeShareEpoch, typeShareTargetEpoch, typeShareTarget, typeShareCurrent, typeShareStates:
+		s.hasMembership(r.Key)
+		return s.replayShare(r.Key, r.Value)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (c *Coordinator) topicDeleted(t *storage.Topic) {
 				select {
 				case err = <-answer:
 				case <-w.gone:
-				case <-c.stopped:
+				case <-c.life.Done():
 				case <-ctx.Done():
 					err = fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
 				}
@@ -113,7 +113,10 @@ func (w *owner) removeTopic(t *storage.Topic) ([]<-chan error, error) {
 	var out []<-chan error
 	for _, group := range groups {
 		answer := make(chan error, 1)
-		err = w.enter(group, waiting{exclusive: true, run: func(_ time.Time, s *shard, e *entry) step {
+		err = w.enter(group, waiting{exclusive: true, run: func(now time.Time, s *shard, e *entry) step {
+			if g := e.share(); g != nil {
+				return g.topicDeleted(now, t.ID(), func(err error) { answer <- err })
+			}
 			keys := e.ofTopic(t.Name(), t.ID())
 			if len(keys) == 0 {
 				answer <- nil

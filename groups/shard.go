@@ -115,11 +115,11 @@ func (e *entry) keys() []offsetKey {
 }
 
 // ofTopic returns the groups, in order, that have committed for a deleted topic, or
-// are about to.
+// are about to, or share it.
 func (s *shard) ofTopic(name string, id storage.TopicID) []string {
 	var out []string
 	for group, e := range s.entries {
-		if e.commits > 0 || len(e.ofTopic(name, id)) > 0 {
+		if e.commits > 0 || len(e.ofTopic(name, id)) > 0 || e.share().knows(id) {
 			out = append(out, group)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
@@ -246,15 +245,11 @@ func (w *rewrite) copyHead(s *segment, position int64) error {
 // rewriteBuffer is how much of a new segment is written at a time.
 const rewriteBuffer = 512 << 10
 
-// add appends a batch of source to the new segment, and what the transaction index says of it. A marker without its record
-// ends nothing for a reader, so what the index says must not begin anything.
+// add appends a batch of source to the new segment, and what the transaction index says of it.
 func (w *rewrite) add(source *segment, b record.Batch) error {
 	s := w.segment
-	if s.size+int64(len(b)) > math.MaxInt32 {
-		return fmt.Errorf("batch of %d bytes at position %d: an index cannot say where it ends", len(b), s.size)
-	}
 	s.noteBatch(b.LastOffset(), b.MaxTimestamp(), s.size, int64(len(b)), w.l.config.Load().IndexIntervalBytes)
-	if b.Control() && b.Count() > 0 {
+	if b.Control() {
 		for _, a := range source.txns.markers(b.BaseOffset(), b.LastOffset()) {
 			s.txns.append(a)
 		}

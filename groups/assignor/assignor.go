@@ -6,7 +6,8 @@
 // partitions each has nor how many move.
 //
 // A partition that no subscriber is there for is not assigned. What a member held
-// before and is not subscribed to any more, it loses.
+// before and is not subscribed to any more, it loses. In a share group a partition may
+// have several members, otherwise one.
 package assignor
 
 import (
@@ -52,12 +53,24 @@ type Group struct {
 	// SameTopics says that all members are subscribed to the same topics.
 	SameTopics bool
 	Partitions map[storage.TopicID]int32 // how many partitions each topic has
+	// Assignable, when it is not nil, are the only partitions that Simple may give out.
+	Assignable Partitions
+}
+
+// assignable says whether a partition may be given out.
+func (g *Group) assignable(t storage.TopicID, partition int32) bool {
+	if g.Assignable == nil {
+		return true
+	}
+	_, ok := slices.BinarySearch(g.Assignable[t], partition)
+	return ok
 }
 
 // Func divides the partitions of a group; the result is by index in Members.
 type Func func(*Group) []Partitions
 
-// ByName returns the assignor of that name: uniform or range. Kafka: group.consumer.assignors.
+// ByName returns the assignor of consumer groups of that name: uniform or range. Kafka:
+// group.consumer.assignors.
 func ByName(name string) (Func, bool) {
 	switch name {
 	case "uniform":
