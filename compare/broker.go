@@ -178,3 +178,12 @@ func (n *Node) int(name string) int64 {
 	}
 	return 0
 }
+
+// only is the element of an array that has one.
+func (n *Node) only(array string) (*Node, error) {
+	got := n.Child(array)
+	if got == nil || len(got.Children) != 1 {
+		return nil, fmt.Errorf("%s: want one in the answer", array)
+	}
+	return got.Children[0], nil
+}

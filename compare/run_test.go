@@ -41,3 +41,38 @@ func TestWhatABrokerDoesNotServeIsNotRun(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokerThatMakesNoTopicEndsTheRun has a broker that answers CreateTopics with an empty list.
+func TestBrokerThatMakesNoTopicEndsTheRun(t *testing.T) {
+	addr := fakeBroker(t, func() []string { return nil })
+	s, err := ParseScenario("s", []byte("why: w\ntags: [t]\ntopics: {topic: {}}\nsteps: [{api: Metadata, send: {topics: []}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), []*Scenario{s}, Options{A: addr, B: addr, Versions: "max", Seed: 1})
+	if want := "topic topic: create: topics: want one"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want %q", err, want)
+	}
+}
+
+// TestAnswersThatAreCutShortAreNotSettled cuts answers that change topics at every byte: there is nothing to wait for.
+func TestAnswersThatAreCutShortAreNotSettled(t *testing.T) {
+	for name, values := range map[string]map[string]any{
+		"CreateTopics":     {"topics": []any{map[string]any{"name": "t"}}},
+		"DeleteTopics":     {"responses": []any{map[string]any{"name": "t"}}},
+		"CreatePartitions": {"results": []any{map[string]any{"name": "t"}}},
+	} {
+		api, _ := APINamed(name)
+		for v := api.Valid.Min; v <= api.Valid.Max; v++ {
+			whole := answerFrame(t, name, v, 0, values)
+			for cut := range len(whole) {
+				q := &call{api: api, version: v}
+				a := answer{frame: whole[:cut], outcome: "answered"}
+				q.decode(&a, false)
+				if err := new(runner).settle(t.Context(), &pending{call: q}, a); err != nil {
+					t.Errorf("%s v%d cut at %d of %d bytes: %v", name, v, cut, len(whole), err)
+				}
+			}
+		}
+	}
+}

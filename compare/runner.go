@@ -130,8 +130,12 @@ func (r *runner) makeTopic(ctx context.Context, c *conn, name string, spec Topic
 	if err != nil {
 		return err
 	}
-	if t := root.Child("topics").Children; len(t) != 1 || t[0].int("errorCode") != 0 {
-		return fmt.Errorf("create: %s", errorName(t[0].int("errorCode")))
+	made, err := root.only("topics")
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	if code := made.int("errorCode"); code != 0 {
+		return fmt.Errorf("create: %s", errorName(code))
 	}
 	var indexes []any
 	for p := range partitions {
@@ -143,8 +147,12 @@ func (r *runner) makeTopic(ctx context.Context, c *conn, name string, spec Topic
 		if err != nil {
 			return err
 		}
+		topic, err := root.only("topics")
+		if err != nil {
+			return fmt.Errorf("offsets: %w", err)
+		}
 		epoch := int64(0)
-		for _, p := range root.Child("topics").Children[0].Child("partitions").Children {
+		for _, p := range topic.Child("partitions").Children {
 			if code := p.int("errorCode"); code != 0 {
 				return &again{errorName(code)}
 			}
@@ -156,7 +164,10 @@ func (r *runner) makeTopic(ctx context.Context, c *conn, name string, spec Topic
 		if err != nil {
 			return err
 		}
-		id, _ := root.Child("topics").Children[0].Child("topicId").Value.(UUID)
+		if topic, err = root.only("topics"); err != nil {
+			return fmt.Errorf("metadata: %w", err)
+		}
+		id, _ := topic.Child("topicId").Value.(UUID)
 		if id == (UUID{}) {
 			return &again{"no topic id"}
 		}

@@ -11,7 +11,7 @@ import (
 // before its broker has taken the change in, so that what comes next would be a matter of luck. A broker that never
 // shows it goes on after the time of a call: the steps that follow tell.
 func (r *runner) settle(ctx context.Context, p *pending, a answer) error {
-	if only, _ := lookup(p.values, "validateOnly"); only == true || a.root == nil {
+	if only, _ := lookup(p.values, "validateOnly"); only == true || a.root == nil || a.fault != "" {
 		return nil
 	}
 	wanted := map[string]int64{} // topic: partitions at least; 0 is gone
