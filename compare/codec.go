@@ -450,8 +450,8 @@ func (d *decoder) structure(n *Node, fields []*Field) {
 		}
 		inner := decoder{b: data, base: start, version: d.version, flexible: true, opaque: d.opaque}
 		n.Children = append(n.Children, inner.field(tagged[i]))
-		if inner.err != nil {
-			d.err = inner.err
+		if d.err = inner.err; d.err == nil && inner.at < len(data) {
+			d.err = fmt.Errorf("position %d: %d bytes left in tag %d after %s", start+inner.at, len(data)-inner.at, tag, tagged[i].Name)
 		}
 	}
 }

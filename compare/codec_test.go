@@ -1,6 +1,10 @@
 package compare
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // FuzzDecodeBody decodes arbitrary bytes as an answer: what is read lies within them, and no claimed length is believed.
 func FuzzDecodeBody(f *testing.F) {
@@ -40,4 +44,15 @@ func FuzzParseScenario(f *testing.F) {
 			t.Fatalf("%q has no steps or no why, and no error", text)
 		}
 	})
+}
+
+// TestBytesLeftInATagAreAFault has a tag that is longer than its field.
+func TestBytesLeftInATagAreAFault(t *testing.T) {
+	fields := []*Field{{Name: "tagged", Type: "int16", Versions: Range{0, 0}, Null: noVersion, Tagged: Range{0, 0}, Tag: 5}}
+	for body, want := range map[string]string{"\x01\x05\x02\x00\x07": "", "\x01\x05\x03\x00\x07\x00": "position 5: 1 bytes left in tag 5"} {
+		_, _, err := decodeBody(fields, []byte(body), 0, 0, true)
+		if got := fmt.Sprint(err); err != nil != (want != "") || !strings.HasPrefix(got, want) && err != nil {
+			t.Errorf("%x: got error %v, want %q", body, err, want)
+		}
+	}
 }
