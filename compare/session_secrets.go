@@ -26,15 +26,19 @@ var mayHoldSecrets = []string{"SaslHandshake", "SaslAuthenticate", "CreateTopics
 // answer a request with a secret may repeat it.
 func secrets(root *Node, words bool) edits {
 	e := edits{}
-	e.redact(root, words)
+	e.redact(root, words, false)
 	return e
 }
 
-func (e edits) redact(n *Node, words bool) {
-	secret := false
+// redact goes through n; sensitive says that n stands in a config that the broker calls so.
+func (e edits) redact(n *Node, words, sensitive bool) {
+	if c := n.Child("isSensitive"); c != nil {
+		sensitive = sensitive || c.Value == true
+	}
+	secret := sensitive
 	if name := n.Child("name"); name != nil && n.Kind == Struct {
 		text, _ := name.Value.(string)
-		secret = secretConfig.MatchString(text)
+		secret = secret || secretConfig.MatchString(text)
 	}
 	for _, c := range n.Children {
 		lower := strings.ToLower(c.Name)
@@ -48,7 +52,7 @@ func (e edits) redact(n *Node, words bool) {
 				e[c] = []byte(redaction)
 			}
 		}
-		e.redact(c, words)
+		e.redact(c, words, sensitive)
 	}
 }
 

@@ -58,6 +58,8 @@ func TestSecretsAreTakenOutOfEveryVersion(t *testing.T) {
 	resources := map[string]any{"resources": []any{map[string]any{"resourceType": 4, "resourceName": "1", "configs": configs}}}
 	described := []any{map[string]any{"resourceName": "1", "configs": []any{
 		map[string]any{"name": "my.client.secret", "value": secret, "synonyms": []any{config("my.client.secret", secret)}}, config("retention.ms", "12345")}}}
+	sensitive := []any{map[string]any{"resourceName": "1", "configs": []any{
+		map[string]any{"name": "my.pin", "isSensitive": true, "value": secret, "synonyms": []any{config("my.pin", secret)}}, config("retention.ms", "12345")}}}
 	for _, c := range []struct {
 		api      string
 		request  map[string]any
@@ -69,6 +71,7 @@ func TestSecretsAreTakenOutOfEveryVersion(t *testing.T) {
 		{"IncrementalAlterConfigs", resources, nil, "12345"},
 		{"CreateTopics", map[string]any{"topics": []any{map[string]any{"name": "credentials", "configs": configs}}}, nil, "12345"},
 		{"DescribeConfigs", nil, map[string]any{"results": described}, "12345"},
+		{"DescribeConfigs", nil, map[string]any{"results": sensitive}, "12345"},
 		{"AlterUserScramCredentials", map[string]any{"upsertions": []any{map[string]any{"name": "alice", "salt": secret, "saltedPassword": secret}}}, nil, "alice"},
 		{"CreateDelegationToken", nil, map[string]any{"hmac": secret}, ""},
 		{"DescribeDelegationToken", nil, map[string]any{"tokens": []any{map[string]any{"hmac": secret}}}, ""},
