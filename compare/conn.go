@@ -112,20 +112,42 @@ func (c *conn) receive(ctx context.Context, within time.Duration) ([]byte, error
 		return nil, err
 	}
 	defer stop()
-	var size [4]byte
-	if _, err := io.ReadFull(c, size[:]); err != nil {
-		return nil, readError(ctx, err)
-	}
-	n := int32(binary.BigEndian.Uint32(size[:]))
-	if n < 0 || n > maxAnswer {
-		return nil, fmt.Errorf("answer of %d bytes", n)
-	}
-	frame := make([]byte, n)
-	if _, err := io.ReadFull(c, frame); err != nil {
+	frame, err := readFrame(c)
+	var bad *frameError
+	switch {
+	case errors.As(err, &bad):
+		return nil, err
+	case err != nil:
 		return nil, readError(ctx, err)
 	}
 	c.answers++
 	return frame, nil
+}
+
+// frameError means that a peer sent a length that no frame has.
+type frameError struct{ length int32 }
+
+func (e *frameError) Error() string {
+	return fmt.Sprintf("a frame of %d bytes, want 0 to %d: is it TLS, or another protocol?", e.length, maxAnswer)
+}
+
+// readFrame reads one frame and returns it without its length.
+func readFrame(r io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := int32(binary.BigEndian.Uint32(size[:]))
+	if n < 0 || n > maxAnswer {
+		return nil, &frameError{n}
+	}
+	return readAtMost(r, int(n))
+}
+
+func writeFrame(w io.Writer, frame []byte) error {
+	b := net.Buffers{binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame}
+	_, err := b.WriteTo(w)
+	return err
 }
 
 // drain reads answers until each request has one, at most for so long.

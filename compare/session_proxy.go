@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +68,7 @@ func (p *Proxy) Recorded() Recorded {
 	return p.sessions
 }
 
-// Run serves until ctx ends, which is no error, or until the session cannot be written. Then all connections are closed
+// Run serves until ctx ends, which is no error, or until the session cannot be written or a listener fails. Then all connections are closed
 // and their ends recorded.
 func (p *Proxy) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -84,18 +83,21 @@ func (p *Proxy) Run(ctx context.Context) error {
 		_ = ln.Close() // several brokers may share one
 	}
 	p.wg.Wait()
-	var failed *writeError
+	var failed *proxyError
 	if errors.As(context.Cause(ctx), &failed) {
 		return failed
 	}
 	return nil
 }
 
-// writeError means that the session could not be written: it ends there.
-type writeError struct{ err error }
+// proxyError means that the session ends here: it could not be written, or no further client could connect.
+type proxyError struct {
+	doing string
+	err   error
+}
 
-func (e *writeError) Error() string { return "write the session: " + e.err.Error() }
-func (e *writeError) Unwrap() error { return e.err }
+func (e *proxyError) Error() string { return e.doing + ": " + e.err.Error() }
+func (e *proxyError) Unwrap() error { return e.err }
 
 // write appends an event.
 func (p *Proxy) write(e *Event) error {
@@ -113,7 +115,7 @@ func (p *Proxy) write(e *Event) error {
 	p.last = max(p.last, time.Since(p.began))
 	e.Offset = p.last
 	if _, err := p.out.Write(e.block()); err != nil {
-		failed := &writeError{err}
+		failed := &proxyError{"write the session", err}
 		if p.end != nil {
 			p.end(failed)
 		}
@@ -126,9 +128,7 @@ func (p *Proxy) accept(ctx context.Context, ln net.Listener, broker string) {
 	for {
 		client, err := ln.Accept()
 		if err != nil {
-			if ctx.Err() == nil {
-				p.log(fmt.Sprintf("%s: %v", ln.Addr(), err))
-			}
+			p.end(&proxyError{"accept on " + ln.Addr().String(), err}) // of no effect after the end
 			return
 		}
 		p.wg.Go(func() { p.serve(ctx, client, broker) })
@@ -282,36 +282,10 @@ func (c *relay) keep(kind EventKind, frame, kept []byte, flags EventFlags) error
 	return c.proxy.write(&Event{Kind: kind, Connection: c.number, Flags: flags, Frame: kept, Length: len(frame)})
 }
 
-// frameError means that a peer sent a length that no frame has; the proxy ends the connection.
-type frameError struct{ length int32 }
-
-func (e *frameError) Error() string {
-	return fmt.Sprintf("a frame of %d bytes, want 0 to %d: is it TLS, or another protocol?", e.length, maxAnswer)
-}
-
 func endedBy(err error, peer Party) Party {
 	var bad *frameError
 	if errors.As(err, &bad) {
 		return ByProxy
 	}
 	return peer
-}
-
-// readFrame reads one frame and returns it without its length.
-func readFrame(r io.Reader) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	n := int32(binary.BigEndian.Uint32(size[:]))
-	if n < 0 || n > maxAnswer {
-		return nil, &frameError{n}
-	}
-	return readAtMost(r, int(n))
-}
-
-func writeFrame(w io.Writer, frame []byte) error {
-	b := net.Buffers{binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame}
-	_, err := b.WriteTo(w)
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -172,5 +173,19 @@ func TestSecretsPassTheProxyAndAreNotWritten(t *testing.T) {
 	}
 	if flags[Withheld] != 2 || flags[Redacted] < 1 {
 		t.Errorf("got %d frames withheld and %d redacted, want 2 and at least 1", flags[Withheld], flags[Redacted])
+	}
+}
+
+// TestProxyEndsWhenNobodyCanConnect closes the listener below it.
+func TestProxyEndsWhenNobodyCanConnect(t *testing.T) {
+	p, err := ListenProxy(t.Context(), "127.0.0.1:0", fakeBroker(t, func() []string { return nil }), new(bytes.Buffer), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "accept on "+p.Addr()) {
+		t.Errorf("got error %v, want that of accept", err)
 	}
 }
