@@ -1,8 +1,10 @@
 package compare
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -47,7 +49,9 @@ func ExpectedInReplays() ([]Expected, error) {
 // ParseExpected reads a list of entries and checks each.
 func ParseExpected(text []byte) ([]Expected, error) {
 	var out []Expected
-	if err := yaml.Unmarshal(text, &out); err != nil {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&out); err != nil && err != io.EOF { // an empty file
 		return nil, fmt.Errorf("expected differences: %w", err)
 	}
 	for i, e := range out {

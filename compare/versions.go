@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -97,6 +98,9 @@ func CompareConfigs(ctx context.Context, a, b string, seed uint64) (*ConfigsResu
 	sides := [2]map[string]map[string]string{}
 	for i, answer := range []*Answer{r.Cases[0].Steps[0].A, r.Cases[0].Steps[0].B} {
 		sides[i] = configTable(answer)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(sides[i])), func(name string) bool { return strings.HasPrefix(name, "topic ") }) {
+			return nil, fmt.Errorf("%s describes no configs of a topic", []string{a, b}[i])
+		}
 	}
 	out := &ConfigsResult{}
 	for _, name := range sortedKeys(sides[0], sides[1]) {
