@@ -19,6 +19,8 @@ type Broker struct {
 	APIs    map[int16]Range `json:"-"`       // what it says it serves
 	// configs are those that scenarios rely on, with their values; nil for a recording, which was made with them.
 	configs map[string]string
+	// dynamic are the configs that were set while it runs, for it or for all brokers; read where a run may set some.
+	dynamic []string
 }
 
 // callTimeout bounds the calls that a run makes for itself.
@@ -83,6 +85,41 @@ func (b *Broker) readConfigs(ctx context.Context, scenarios []*Scenario) error {
 		for _, config := range r.Child("configs").Children {
 			name, _ := config.Child("name").Value.(string)
 			b.configs[name], _ = config.Child("value").Value.(string)
+		}
+	}
+	return nil
+}
+
+// readDynamic asks for the broker configs that were set while the broker runs.
+func (b *Broker) readDynamic(ctx context.Context) error {
+	api, _ := APINamed("DescribeConfigs")
+	if !b.APIs[api.Key].Has(1) {
+		return nil
+	}
+	c, err := dial(ctx, b.Addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	id, err := c.nodeID(ctx)
+	if err != nil {
+		return err
+	}
+	root, err := c.call(ctx, api, 1, map[string]any{"resources": []any{
+		map[string]any{"resourceType": 4, "resourceName": "", "configurationKeys": nil},
+		map[string]any{"resourceType": 4, "resourceName": strconv.FormatInt(id, 10), "configurationKeys": nil}}})
+	if err != nil {
+		return err
+	}
+	const ofBroker, ofAllBrokers = 2, 3  // Kafka: ConfigSource
+	const always = "min.insync.replicas" // which Kafka itself sets for all brokers
+	for _, r := range root.Child("results").Children {
+		for _, config := range r.Child("configs").Children {
+			name, _ := config.Child("name").Value.(string)
+			source := config.int("configSource")
+			if (source == ofBroker || source == ofAllBrokers && name != always) && !slices.Contains(b.dynamic, name) {
+				b.dynamic = append(b.dynamic, name)
+			}
 		}
 	}
 	return nil

@@ -71,6 +71,18 @@ func BrokerConfig(ctx context.Context, addr, key string) (string, error) {
 	return value, nil
 }
 
+// Ask sends one request and wants it answered.
+func Ask(ctx context.Context, addr, api string, version int16, values map[string]any) error {
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a, _ := APINamed(api)
+	_, err = c.call(ctx, a, version, values)
+	return err
+}
+
 // StepKey names a step of a case.
 type StepKey struct {
 	Case string

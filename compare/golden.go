@@ -50,7 +50,7 @@ func Record(ctx context.Context, addr, kafka string, scenarios []*Scenario, o Op
 	if err := b.isKafka(kafka); err != nil {
 		return nil, err
 	}
-	if err := b.readConfigs(ctx, scenarios); err != nil {
+	if err := errors.Join(b.readConfigs(ctx, scenarios), b.readDynamic(ctx)); err != nil {
 		return nil, err
 	}
 	g := &Golden{Kafka: kafka, APIs: b.APIs, Cases: map[string]Transcript{}}

@@ -23,7 +23,7 @@ type Options struct {
 	// Only names the cases to run, as Case.String prints them or a part of it (SCENARIO, SCENARIO@vN, SCENARIO@vN#ROW);
 	// none is all.
 	Only []string
-	// ChangeBrokers lets scenarios run that set configs of the brokers themselves.
+	// ChangeBrokers lets scenarios run that set configs of the brokers themselves, where none were set before.
 	ChangeBrokers bool
 	// Expected are the differences that are meant.
 	Expected []Expected
@@ -108,6 +108,11 @@ func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error)
 		*[]**Broker{&r.A, &r.B}[i] = b
 		if err := b.readConfigs(ctx, scenarios); err != nil {
 			return r, fmt.Errorf("configs of %s: %w", addr, err)
+		}
+		if o.ChangeBrokers {
+			if err := b.readDynamic(ctx); err != nil {
+				return r, fmt.Errorf("configs of %s: %w", addr, err)
+			}
 		}
 	}
 	cases := casesOf(scenarios, [2]*Broker{r.A, r.B}, &o)
@@ -234,6 +239,9 @@ func casesOf(scenarios []*Scenario, sides [2]*Broker, o *Options) []plannedCase 
 		for _, b := range sides {
 			if why := b.lacks(s.Configs); why != "" {
 				skip = why
+			}
+			if s.ChangesBroker != "" && len(b.dynamic) > 0 {
+				skip = fmt.Sprintf("%s has set %s while it runs, which this would take away", b.Addr, strings.Join(b.dynamic, ", "))
 			}
 			if b.Product != "gateway" && metadataVersions[b.Release] < metadataVersions[s.Since] {
 				skip = fmt.Sprintf("%s is Kafka %s, this needs %s", b.Addr, b.Release, s.Since)

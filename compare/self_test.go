@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,6 +137,28 @@ steps:
 		if set, err := compare.BrokerConfig(t.Context(), addr, "log.roll.ms"); set != "" || err != nil {
 			t.Errorf("after an interrupt: log.roll.ms of all brokers is %q, error %v; want it not set", set, err)
 		}
+	}
+}
+
+// TestConfigsThatWereSetAreLeftAlone has a broker with a config of its own, which a scenario would take away.
+func TestConfigsThatWereSetAreLeftAlone(t *testing.T) {
+	a, b := newGateway(t), newGateway(t)
+	set := map[string]any{"resourceType": 4, "resourceName": "", "configs": []any{map[string]any{"name": "log.roll.ms", "configOperation": 0, "value": "700000000"}}}
+	if err := compare.Ask(t.Context(), b, "IncrementalAlterConfigs", 1, map[string]any{"resources": []any{set}}); err != nil {
+		t.Fatal(err)
+	}
+	all := slices.DeleteFunc(scenarios(t), func(s *compare.Scenario) bool { return s.ChangesBroker == "" })
+	r, err := compare.Run(t.Context(), all, compare.Options{A: a, B: b, Versions: "max", Seed: 7, ChangeBrokers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Cases {
+		if want := b + " has set log.roll.ms while it runs"; !strings.HasPrefix(c.NotRun, want) {
+			t.Errorf("%s: not run because %q, want %q", c.Name, c.NotRun, want)
+		}
+	}
+	if got, err := compare.BrokerConfig(t.Context(), b, "log.roll.ms"); got != "700000000" || len(r.Cases) == 0 {
+		t.Errorf("after %d cases log.roll.ms is %q, error %v; want what was set", len(r.Cases), got, err)
 	}
 }
 

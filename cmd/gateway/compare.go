@@ -46,7 +46,8 @@ func newCompareCommand() *cobra.Command {
 		Long: "Send the same raw requests to two brokers and compare every field of every answer.\n\n" +
 			"Without a SCENARIO all run (--tag and --api choose). Topics and groups that a run makes\n" +
 			"begin with gwcmp-; they are removed at the end, also after an interrupt, and nothing else is.\n" +
-			"Scenarios that set configs of the brokers for a moment run with --change-brokers only.\n\n" +
+			"Scenarios that set configs of the brokers for a moment run with --change-brokers only, and not\n" +
+			"where a config was set while the broker runs.\n\n" +
 			"Exit codes: 0 the same, or only expected differences; 1 different; 2 usage; 3 could not run.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCompare(cmd.Context(), &f, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -68,7 +69,7 @@ func newCompareCommand() *cobra.Command {
 	flags.StringSliceVar(&f.files, "file", nil, "scenario files to run besides, or instead of, the ones built in")
 	flags.StringVar(&f.expected, "expected", "", "file of expected differences instead of the one built in")
 	flags.BoolVar(&f.golden, "recorded", false, "compare with the recordings of Apache Kafka 4.4.0 instead of a broker -b")
-	flags.BoolVar(&f.changeBrokers, "change-brokers", false, "run also what sets configs of the brokers themselves, and sets them back")
+	flags.BoolVar(&f.changeBrokers, "change-brokers", false, "run also what sets configs of the brokers themselves, and takes them away again, where none were set before")
 	cmd.AddCommand(newCompareVersionsCommand(&f), newCompareConfigsCommand(&f), newCompareGoldenCommand(&f))
 	return cmd
 }
@@ -104,13 +105,7 @@ func runCompare(ctx context.Context, f *compareFlags, args []string, out, progre
 	if err != nil {
 		return &exitError{Code: exitFailed, Err: err}
 	}
-	if err := writeReport(report, f, out); err != nil {
-		return &exitError{Code: exitFailed, Err: err}
-	}
-	if report.Differs() {
-		return &exitError{Code: exitNo}
-	}
-	return nil
+	return answerReport(report, f, out)
 }
 
 // loadScenarios reads the built-in scenarios, or the files that are named.
@@ -239,6 +234,17 @@ func showProgress(w io.Writer, terminal bool) func(done, all int, c compare.Case
 			fmt.Fprintf(w, "%d/%d %s\n", done+1, all, c)
 		}
 	}
+}
+
+// answerReport writes a report and exits by what it says.
+func answerReport(r *compare.Report, f *compareFlags, out io.Writer) error {
+	if err := writeReport(r, f, out); err != nil {
+		return &exitError{Code: exitFailed, Err: err}
+	}
+	if r.Differs() {
+		return &exitError{Code: exitNo}
+	}
+	return nil
 }
 
 func writeReport(r *compare.Report, f *compareFlags, out io.Writer) error {
