@@ -1,6 +1,12 @@
 package compare
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
 
 // oneDifference is a report of one case with one difference between a gateway and a Kafka.
 func oneDifference(path, gateway, kafka string) *Report {
@@ -39,5 +45,38 @@ func TestExpectedDifferences(t *testing.T) {
 	two.judge([]Expected{{Scenario: "s", Path: "a.b", Reason: "r"}}, ran)
 	if got := two.Cases[0].Verdict(); got != Different {
 		t.Errorf("two gateways: verdict %s, want different: nothing is expected between them", got)
+	}
+}
+
+// designLine is a file and words that stand in it.
+var designLine = regexp.MustCompile(`^([^ ,]+), (?:[^"]*, )?"([^"]+)"$`)
+
+func TestExpectedDifferencesNameLinesOfTheDesign(t *testing.T) {
+	all, err := ExpectedDifferences()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if e.Design == "" {
+			continue
+		}
+		m := designLine.FindStringSubmatch(e.Design)
+		if m == nil {
+			t.Errorf("%s at %s: design %q: want a file and words of it in quotes", e.Scenario, e.Path, e.Design)
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", m[1]))
+		if err != nil || !strings.Contains(string(text), m[2]) {
+			t.Errorf("%s at %s: design %q: the words do not stand there, error %v", e.Scenario, e.Path, e.Design, err)
+		}
+	}
+}
+
+func TestExpectedDifferencesHaveNoOtherFields(t *testing.T) {
+	const entry = "- {scenario: s, path: a, reason: r, "
+	for text, want := range map[string]bool{"": true, entry + "design: d}": true, entry + "desing: d}": false} {
+		if _, err := ParseExpected([]byte(text)); err == nil != want {
+			t.Errorf("%q: got error %v, want none: %v", text, err, want)
+		}
 	}
 }
