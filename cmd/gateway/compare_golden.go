@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ func newCompareGoldenCommand(f *compareFlags) *cobra.Command {
 		Use:   "golden -a HOST:PORT --kafka 4.4.0 --out compare/testdata/kafka-4.4.0",
 		Short: "Record what Apache Kafka answers in every scenario, for go test",
 		Long: "Run every scenario against a real Apache Kafka and write its answers to a folder, replacing\n" +
-			"what is there. A broker that is not the Kafka of that version is refused.",
+			"the recordings there. A broker that is not the Kafka of that version is refused.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.a == "" || out == "" {
@@ -35,7 +36,7 @@ func newCompareGoldenCommand(f *compareFlags) *cobra.Command {
 			if err != nil {
 				return &exitError{Code: exitFailed, Err: err}
 			}
-			if err := replaceFiles(out, g.Files()); err != nil {
+			if err := replaceRecordings(out, g.Files()); err != nil {
 				return &exitError{Code: exitFailed, Err: err}
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d cases of Apache Kafka %s\n", out, len(g.Cases), g.Kafka)
@@ -47,8 +48,8 @@ func newCompareGoldenCommand(f *compareFlags) *cobra.Command {
 	return cmd
 }
 
-// replaceFiles makes dir hold these text files and no others.
-func replaceFiles(dir string, files map[string]string) error {
+// replaceRecordings makes dir hold these recordings and no others. Other files in it stay.
+func replaceRecordings(dir string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -57,7 +58,14 @@ func replaceFiles(dir string, files map[string]string) error {
 		return err
 	}
 	for _, name := range old {
-		if _, ok := files[filepath.Base(name)]; !ok {
+		if _, ok := files[filepath.Base(name)]; ok {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(text, []byte("kafka ")) { // as every recording begins
 			if err := os.Remove(name); err != nil {
 				return err
 			}

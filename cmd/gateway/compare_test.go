@@ -154,3 +154,20 @@ func TestCompareReports(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyRecordingsAreReplaced(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"gone.txt": "kafka 4.4.0\n", "stays.txt": "kafka 4.4.0\n", "notes.txt": "mine\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := replaceRecordings(dir, map[string]string{"stays.txt": "kafka 4.4.1\n", "new.txt": "kafka 4.4.1\n"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"gone.txt": "", "stays.txt": "kafka 4.4.1\n", "new.txt": "kafka 4.4.1\n", "notes.txt": "mine\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want || (err != nil) != (want == "") {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+}

@@ -65,13 +65,7 @@ func runReplay(ctx context.Context, name string, f *compareFlags, pace bool, out
 	if err != nil {
 		return &exitError{Code: exitFailed, Err: err}
 	}
-	if err := writeReport(report, f, out); err != nil {
-		return &exitError{Code: exitFailed, Err: err}
-	}
-	if report.Differs() {
-		return &exitError{Code: exitNo}
-	}
-	return nil
+	return answerReport(report, f, out)
 }
 
 // expectedInReplay reads the file of expected differences, or takes those that are built in.
