@@ -33,7 +33,9 @@ type Client interface {
 	DeleteBefore(ctx context.Context, topic string, partition int, offset int64) error
 	// Commit and Committed are those of a consumer that has assigned the partition to itself.
 	Commit(ctx context.Context, group, topic string, partition int, offset int64) error
+	// Committed returns -1 when there is none.
 	Committed(ctx context.Context, group, topic string, partition int) (int64, error)
+	GroupClient
 }
 
 // Record is one that is produced, or was read.
@@ -82,6 +84,13 @@ var all = []struct {
 	{"idempotent", idempotent},
 	{"delete-topic", deleteTopic},
 	{"commit-resume", commitResume},
+	{"group-balance", groupBalance(Eager)},
+	{"group-join-leave", groupJoinLeave},
+	{"group-kill", groupKill},
+	{"group-static", groupStatic},
+	{"group-cooperative", groupCooperative},
+	{"group-new-protocol", groupBalance(Server)},
+	{"group-admin", groupAdmin},
 }
 
 func createTopic(ctx context.Context, c Client, topic string) error {
@@ -324,19 +333,28 @@ func quoted(b []byte) string {
 }
 
 // limit bounds each feature.
-const limit = 30 * time.Second
+const limit = 60 * time.Second
 
-// Main prints the report on the client that dial returns. Its version is that of module in go.mod.
+// Main prints the report on the client that dial returns. Its version is that of module in go.mod. With GROUP and TOPIC
+// after the other arguments it is the process that a feature kills.
 func Main(name, module string, dial func(address string) (Client, error)) {
 	flag.Parse()
-	if flag.NArg() != 2 {
-		fmt.Fprintln(os.Stderr, "want arguments ADDRESS PREFIX")
+	if flag.NArg() != 2 && flag.NArg() != 4 {
+		fmt.Fprintln(os.Stderr, "want arguments ADDRESS PREFIX [GROUP TOPIC]")
 		os.Exit(2)
 	}
-	fmt.Println("version", name, version(module))
+	if flag.NArg() == 2 {
+		fmt.Println("version", name, version(module))
+	}
 	c, err := dial(flag.Arg(0))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if flag.NArg() == 4 {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		fmt.Fprintln(os.Stderr, victim(ctx, c, flag.Arg(2), flag.Arg(3)))
 		os.Exit(1)
 	}
 	for _, f := range all {
