@@ -5,13 +5,17 @@ import os
 import sys
 from contextlib import asynccontextmanager
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, __version__
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition, __version__
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import for_code
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
-from features import Config, Record, main
+from features import Config, Record, Unsupported
+from groups import EAGER, SERVER, Description, Member
+from report import main
 
 WAIT = 20  # seconds for any one answer
 
@@ -124,6 +128,27 @@ class Client:
             consumer.assign([where])
             return await consumer.committed(where)
 
+    async def groups(self):
+        async with self.admin() as admin:
+            return [group for group, *_ in await admin.list_consumer_groups()]
+
+    async def describe(self, group):
+        async with self.admin() as admin:
+            found = (await admin.describe_consumer_groups([group]))[0].groups[0]
+        code, _, _, _, assignor, members, *_ = found
+        check(code)
+        assignments = [ConsumerProtocolMemberAssignment.decode(m[-1]) for m in members]
+        return Description(assignor, [{p.partition for p in a.partitions()} for a in assignments])
+
+    async def reset(self, group, topic, partition, offset):
+        await self.commit(group, topic, partition, offset)  # the admin client has no call for it
+
+    async def delete_offset(self, group, topic, partition):
+        raise Unsupported("its admin client deletes no offsets")
+
+    async def delete_group(self, group):
+        raise Unsupported("its admin client deletes no groups; it does list and describe them")
+
 
 def check(code):
     """Raises the error of a code in an answer."""
@@ -140,6 +165,53 @@ class Awaited:
     def __getattr__(self, name):
         method = getattr(self.client, name)
         return lambda *arguments: self.loop.run_until_complete(method(*arguments))
+
+    def join(self, group, topic, mode, instance):
+        if mode.assignor == SERVER:
+            raise Unsupported("it has no protocol of groups but the classic one")
+        if mode.assignor != EAGER:
+            raise Unsupported("it has no cooperative assignor")
+        member = GroupMember(self.loop.run_until_complete)
+        member.run(member.join(self.client.address, group, topic, mode, instance))
+        return member
+
+
+class GroupMember(Member, ConsumerRebalanceListener):
+    """Members go on in the background while anyone waits for the loop, by run."""
+
+    def __init__(self, run):
+        super().__init__()
+        self.run = run
+
+    async def join(self, address, group, topic, mode, instance):
+        self.consumer = AIOKafkaConsumer(
+            bootstrap_servers=address,
+            group_id=group,
+            group_instance_id=instance,
+            partition_assignment_strategy=[RangePartitionAssignor],
+            session_timeout_ms=mode.session_ms,
+            heartbeat_interval_ms=1000,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        self.consumer.subscribe([topic], listener=self)
+        await self.consumer.start()
+
+    async def on_partitions_assigned(self, assigned):
+        self.assigned(p.partition for p in assigned)
+
+    async def on_partitions_revoked(self, revoked):
+        self.gave([p.partition for p in revoked])
+
+    def poll(self):
+        for found in self.run(self.consumer.getmany(timeout_ms=50)).values():
+            self.read += [(m.partition, m.offset) for m in found]
+
+    def commit(self):
+        self.run(self.consumer.commit())
+
+    def leave(self):
+        self.run(self.consumer.stop())
 
 
 main("aiokafka", __version__, lambda address: Awaited(Client(address)))

@@ -3,7 +3,15 @@
 import os
 import sys
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition, libversion, version
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    Producer,
+    TopicPartition,
+    libversion,
+    version,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -15,7 +23,9 @@ from confluent_kafka.admin import (
 )
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
-from features import Config, Record, main
+from features import Config, Record, Unsupported
+from groups import COOPERATIVE, SERVER, Description, Member
+from report import main
 
 WAIT = 20  # seconds for any one answer
 
@@ -138,7 +148,66 @@ class Client:
         consumer.close()
         if found.error:
             raise RuntimeError(found.error)
-        return found.offset
+        return found.offset if found.offset >= 0 else None
+
+    def join(self, group, topic, mode, instance):
+        config = {
+            "bootstrap.servers": self.address,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+        if instance:
+            config["group.instance.id"] = instance
+        if mode.assignor == SERVER:
+            config["group.protocol"] = "consumer"  # its sessions are the broker's to say
+        else:
+            config["partition.assignment.strategy"] = mode.assignor
+            config["session.timeout.ms"] = mode.session_ms
+            config["heartbeat.interval.ms"] = 1000
+        return GroupMember(Consumer(config), topic)
+
+    def groups(self):
+        return [group.group_id for group in self.admin.list_consumer_groups().result(WAIT).valid]
+
+    def describe(self, group):
+        found = self.admin.describe_consumer_groups([group])[group].result(WAIT)
+        return Description(
+            found.partition_assignor, [{p.partition for p in m.assignment.topic_partitions} for m in found.members]
+        )
+
+    def reset(self, group, topic, partition, offset):
+        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])
+        self.admin.alter_consumer_group_offsets([wanted])[group].result(WAIT)
+
+    def delete_offset(self, group, topic, partition):
+        raise Unsupported("its admin client deletes no offsets but with their group")
+
+    def delete_group(self, group):
+        self.admin.delete_consumer_groups([group])[group].result(WAIT)
+
+
+class GroupMember(Member):
+    def __init__(self, consumer, topic):
+        super().__init__()
+        self.consumer = consumer
+        consumer.subscribe(
+            [topic],
+            on_assign=lambda _, partitions: self.assigned(p.partition for p in partitions),
+            on_revoke=lambda _, partitions: self.gave([p.partition for p in partitions]),
+        )
+
+    def poll(self):
+        for message in self.consumer.consume(100, 0.05):
+            if message.error():
+                raise RuntimeError(message.error())
+            self.read.append((message.partition(), message.offset()))
+
+    def commit(self):
+        self.consumer.commit(asynchronous=False)
+
+    def leave(self):
+        self.consumer.close()
 
 
 main("confluent-kafka-python", f"{version()} (librdkafka {libversion()[0]})", Client)

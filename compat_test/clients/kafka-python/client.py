@@ -5,9 +5,15 @@ import sys
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, __version__
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.errors import NoError
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
-from features import Config, Record, main
+from features import Config, Record, Unsupported
+from groups import COOPERATIVE, SERVER, Description, Member
+from report import main
 
 WAIT = 20  # seconds for any one answer
 
@@ -106,6 +112,71 @@ class Client:
         found = consumer.committed(TopicPartition(topic, partition))
         consumer.close()
         return found
+
+    def join(self, group, topic, mode, instance):
+        if mode.assignor == SERVER:
+            raise Unsupported("it has no protocol of groups but the classic one")
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.address,
+            group_id=group,
+            group_instance_id=instance,
+            partition_assignment_strategy=[CooperativeStickyAssignor if mode.assignor == COOPERATIVE else RangePartitionAssignor],
+            session_timeout_ms=mode.session_ms,
+            heartbeat_interval_ms=1000,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        return GroupMember(consumer, topic)
+
+    def groups(self):
+        return [group["group_id"] for group in self.admin.list_groups()]
+
+    def describe(self, group):
+        found = self.admin.describe_groups([group])[group]
+        return Description(
+            found["protocol_data"],
+            [{p for t in m["member_assignment"]["assigned_partitions"] for p in t["partitions"]} for m in found["members"]],
+        )
+
+    def reset(self, group, topic, partition, offset):
+        where = TopicPartition(topic, partition)
+        check(self.admin.alter_group_offsets(group, {where: OffsetAndMetadata(offset, "", -1)})[where])
+
+    def delete_offset(self, group, topic, partition):
+        where = TopicPartition(topic, partition)
+        check(self.admin.delete_group_offsets(group, [where])[where])
+
+    def delete_group(self, group):
+        self.admin.delete_groups([group])
+
+
+def check(error):
+    """Raises what an answer says of one partition, an error's class."""
+    if error is not NoError:
+        raise error()
+
+
+class GroupMember(Member, ConsumerRebalanceListener):
+    def __init__(self, consumer, topic):
+        super().__init__()
+        self.consumer = consumer
+        consumer.subscribe([topic], listener=self)
+
+    def on_partitions_assigned(self, assigned):
+        self.assigned(p.partition for p in assigned)
+
+    def on_partitions_revoked(self, revoked):
+        self.gave([p.partition for p in revoked])
+
+    def poll(self):
+        for found in self.consumer.poll(timeout_ms=50).values():
+            self.read += [(m.partition, m.offset) for m in found]
+
+    def commit(self):
+        self.consumer.commit()
+
+    def leave(self):
+        self.consumer.close()
 
 
 main("kafka-python", __version__, Client)

@@ -1,4 +1,4 @@
-"""What the Python clients do, and the report on it (see ../README.md).
+"""What the Python clients do with topics and records (see ../README.md).
 
 A client is a class whose methods each do one thing with a broker, in the way its own documentation would:
 
@@ -13,18 +13,13 @@ A client is a class whose methods each do one thing with a broker, in the way it
     alter(topic, configs)                       changes these and no others
     delete_before(topic, partition, offset)
     commit(group, topic, partition, offset)     as a consumer that has assigned the partition to itself
-    committed(group, topic, partition)          an offset
+    committed(group, topic, partition)          an offset, or None
 
 They raise what their client raises. The functions below are the features, named and ordered as in ../features.
 """
 
-import os
-import sys
 import time
-import traceback
 from typing import NamedTuple, Optional
-
-FEATURES = os.path.join(os.path.dirname(__file__), "..", "features")
 
 
 class Record(NamedTuple):
@@ -163,8 +158,8 @@ def create(client, topic, partitions, configs):
 
 
 def until(done, ask, *arguments):
-    """Asks until the answer is done, for 20 s: Kafka's controller answers a moment before its brokers know."""
-    deadline = time.monotonic() + 20
+    """Asks until the answer is done, for 60 s: Kafka's controller answers a moment before its brokers know."""
+    deadline = time.monotonic() + 60
     while not done(answer := ask(*arguments)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return answer
@@ -191,25 +186,3 @@ def same_records(got, want):
     for g, w in zip(got, want):
         equal("record", g._replace(offset=-1), w)
     equal("number of records", len(got), len(want))
-
-
-def main(name, version, make):
-    """Prints the report on the client that make(address, prefix) returns."""
-    address, prefix = sys.argv[1:]
-    print("version", name, version, flush=True)
-    client = make(address)
-    with open(FEATURES, encoding="utf-8") as f:
-        names = [line.split()[0] for line in f]
-    for feature in names:
-        function = globals().get(feature.replace("-", "_"))
-        if function is None:
-            continue  # the one who reads the report misses it
-        try:
-            function(client, prefix + "-" + feature)
-            print(feature, "pass", flush=True)
-        except Unsupported as e:
-            print(feature, "unsupported", e, flush=True)
-        except Exception as e:
-            traceback.print_exc()
-            reason = " ".join(str(e).split())
-            print(feature, "fail", f"{type(e).__name__}: {reason}"[:300], flush=True)
