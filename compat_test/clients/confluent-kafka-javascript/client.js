@@ -10,6 +10,8 @@ const { KafkaJS, KafkaConsumer } = require('@confluentinc/kafka-javascript')
 const { version, librdkafka } = require('@confluentinc/kafka-javascript/package.json')
 const { promisify } = require('node:util')
 const { Unsupported, report, same, until, numbers } = require('../node/report')
+const { groupFeatures } = require('../node/groups')
+const { joining, describing } = require('./groups')
 
 const [address, prefix] = process.argv.slice(2)
 const kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: [address], logLevel: KafkaJS.logLevel.ERROR } })
@@ -167,6 +169,11 @@ async function commitResume() {
   }, group)
 }
 
+// reset commits for a group without members; the admin client has no call for it.
+const reset = (group, topic, offset) => consuming(async consumer => {
+  consumer.commitSync(numbers(6).map(partition => ({ topic, partition, offset: Number(offset) })))
+}, { 'group.id': group })
+
 async function deleteTopic() {
   const ours = async () => (await admin.listTopics()).filter(name => name.startsWith(`${prefix}-`))
   await admin.deleteTopics({ topics: await ours() })
@@ -194,6 +201,15 @@ async function main() {
     'delete-records': deleteRecords,
     idempotent,
     'commit-resume': commitResume,
+    ...groupFeatures({
+      admin,
+      topic,
+      send,
+      join: joining(address),
+      describe: describing(admin),
+      reset,
+      victim: [require.resolve('./groups'), address],
+    }),
     'delete-topic': deleteTopic,
   })
   await admin.disconnect()

@@ -11,7 +11,8 @@ const { version } = require('kafkajs/package.json')
 const { ZstdCodec } = require('zstd-codec')
 const lz4 = require('lz4-napi')
 const { Unsupported, report, same, until, numbers } = require('../node/report')
-const { groupFeatures } = require('./groups')
+const { groupFeatures } = require('../node/groups')
+const { joining, administering } = require('./groups')
 
 const [address, prefix] = process.argv.slice(2)
 const kafka = new Kafka({ brokers: [address], clientId: 'kafkajs', logLevel: logLevel.WARN })
@@ -201,7 +202,14 @@ async function main() {
     'delete-records': deleteRecords,
     idempotent,
     'commit-resume': commitResume,
-    ...groupFeatures({ address, admin, topic, send }),
+    ...groupFeatures({
+      admin,
+      topic,
+      send,
+      join: joining(address),
+      ...administering(admin),
+      victim: [require.resolve('./groups'), address],
+    }),
     'delete-topic': deleteTopic,
   })
   await admin.disconnect()
