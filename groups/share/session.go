@@ -1,0 +1,244 @@
+package share
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/kaen-log/gateway/storage"
+)
+
+// A member fetches and acknowledges within a session: the broker knows the partitions
+// that it wants, and requests say what has changed. Each counts one epoch up from the
+// last. Kafka: ShareSession, ShareSessionCache, SharePartitionManager.newContext.
+
+// TopicPartition is a partition that a session wants.
+type TopicPartition struct {
+	TopicID   storage.TopicID
+	Partition int32
+	Topic     string // as it was when it came into the session; "" when there was none
+}
+
+// Epochs with a meaning.
+const (
+	EpochOpen  = 0  // begins a session
+	EpochClose = -1 // ends it
+)
+
+// sessions are those of all groups. The zero value is ready to use.
+type sessions struct {
+	mu     sync.Mutex
+	by     map[sessionKey]*session // guarded by mu
+	byConn map[any]*session        // guarded by mu; the last that each connection began
+	groups map[string]int          // guarded by mu; sessions of each group
+}
+
+type sessionKey struct{ group, member string }
+
+// session is guarded by sessions.mu.
+type session struct {
+	key   sessionKey
+	conn  any
+	epoch int32 // of the next request
+	list  []wanted
+	gone  bool
+}
+
+// wanted is a partition of a session. One without records and errors is only told of
+// when it must be: at first, and after an error.
+type wanted struct {
+	TopicPartition
+	tell bool
+}
+
+func nextEpoch(epoch int32) int32 {
+	if epoch == math.MaxInt32 {
+		return 1
+	}
+	return epoch + 1
+}
+
+// OpenSession begins a session of a member on a connection, which any comparable value
+// stands for; one that it has is forgotten. Errors: ErrSessionLimit.
+func (st *State) OpenSession(group, member string, conn any, list []TopicPartition) error {
+	x := &st.sessions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.by == nil {
+		x.by, x.byConn, x.groups = make(map[sessionKey]*session), make(map[any]*session), make(map[string]int)
+	}
+	k := sessionKey{group, member}
+	x.drop(k)
+	if len(x.by) >= st.o.Config.MaxSessions {
+		return fmt.Errorf("%d share sessions are open: %w", len(x.by), ErrSessionLimit)
+	}
+	s := &session{key: k, conn: conn, epoch: nextEpoch(EpochOpen)}
+	for _, p := range list {
+		s.want(p, false)
+	}
+	x.by[k], x.byConn[conn] = s, s
+	x.groups[group]++
+	return nil
+}
+
+// want adds a partition, or returns false when it is there.
+func (s *session) want(p TopicPartition, tell bool) {
+	if s.find(p) < 0 {
+		s.list = append(s.list, wanted{p, tell})
+	}
+}
+
+func (s *session) find(p TopicPartition) int {
+	return slices.IndexFunc(s.list, func(w wanted) bool { return w.TopicID == p.TopicID && w.Partition == p.Partition })
+}
+
+// drop forgets a session. Caller holds mu.
+func (x *sessions) drop(k sessionKey) *session {
+	s := x.by[k]
+	if s == nil {
+		return nil
+	}
+	s.gone = true
+	delete(x.by, k)
+	if x.groups[k.group]--; x.groups[k.group] == 0 {
+		delete(x.groups, k.group)
+	}
+	return s
+}
+
+func (x *sessions) remove(k sessionKey) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.drop(k)
+}
+
+// at returns a session when its next request has the epoch. Caller holds mu.
+func (x *sessions) at(group, member string, epoch int32) (*session, error) {
+	s := x.by[sessionKey{group, member}]
+	switch {
+	case s == nil:
+		return nil, fmt.Errorf("member %q of group %q: %w", member, group, ErrSessionNotFound)
+	case epoch != EpochClose && s.epoch != epoch:
+		return nil, fmt.Errorf("epoch %d, want %d: %w", epoch, s.epoch, ErrSessionEpoch)
+	}
+	return s, nil
+}
+
+// UseSession counts a fetch in a session, adds and forgets partitions, and returns
+// those that the session then wants; with EpochClose none. Errors: ErrSessionNotFound,
+// ErrSessionEpoch.
+func (st *State) UseSession(group, member string, epoch int32, add, forget []TopicPartition) ([]TopicPartition, error) {
+	x := &st.sessions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, err := x.at(group, member, epoch)
+	if err != nil || epoch == EpochClose {
+		return nil, err
+	}
+	for _, p := range add {
+		s.want(p, true)
+	}
+	for _, p := range forget {
+		if i := s.find(p); i >= 0 {
+			s.list = slices.Delete(s.list, i, i+1)
+		}
+	}
+	s.epoch = nextEpoch(epoch)
+	out := make([]TopicPartition, len(s.list))
+	for i := range out {
+		out[i] = s.list[i].TopicPartition
+	}
+	return out, nil
+}
+
+// StepSession counts an acknowledgement in a session. Errors: ErrSessionNotFound,
+// ErrSessionEpoch. Kafka: SharePartitionManager.acknowledgeSessionUpdate.
+func (st *State) StepSession(group, member string, epoch int32) error {
+	if epoch == EpochOpen {
+		return fmt.Errorf("a session begins with a fetch: %w", ErrSessionEpoch)
+	}
+	x := &st.sessions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, err := x.at(group, member, epoch)
+	if err == nil && epoch != EpochClose {
+		s.epoch = nextEpoch(epoch)
+	}
+	return err
+}
+
+// Told is what a fetch found of a partition.
+type Told struct {
+	TopicPartition
+	Records, Failed bool
+}
+
+// TellSession returns which of the partitions the answer to a fetch of an epoch after
+// the first must name: those with records or errors, and those that are new or had an
+// error before. Errors: ErrSessionEpoch when there were other requests meanwhile. Kafka:
+// ShareSessionContext.updateAndGenerateResponseData, CachedSharePartition.
+func (st *State) TellSession(group, member string, epoch int32, found []Told) ([]bool, error) {
+	x := &st.sessions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, err := x.at(group, member, nextEpoch(epoch))
+	if err != nil {
+		return nil, fmt.Errorf("session of epoch %d: %w: %w", epoch, ErrSessionEpoch, err)
+	}
+	must := make([]bool, len(found))
+	for i, f := range found {
+		at := s.find(f.TopicPartition)
+		must[i] = f.Records || f.Failed
+		if at < 0 {
+			continue
+		}
+		w := s.list[at]
+		must[i] = must[i] || w.tell
+		w.tell = f.Failed
+		s.list[at] = w
+		if f.Records { // the others come first the next time
+			s.list = append(slices.Delete(s.list, at, at+1), w)
+		}
+	}
+	return must, nil
+}
+
+// CloseSession ends a session and gives back what the member holds. Errors:
+// ErrSessionNotFound. Kafka: SharePartitionManager.releaseSession.
+func (st *State) CloseSession(group, member string) error {
+	st.sessions.mu.Lock()
+	s := st.sessions.drop(sessionKey{group, member})
+	st.sessions.mu.Unlock()
+	if s == nil {
+		return fmt.Errorf("member %q of group %q: %w", member, group, ErrSessionNotFound)
+	}
+	st.Leave(group, member)
+	return nil
+}
+
+// Disconnected ends the session that a connection began last, as CloseSession does.
+// When the group has no other, it is forgotten who has which records. Kafka:
+// ShareSessionCache.ClientConnectionDisconnectListener.
+func (st *State) Disconnected(conn any) {
+	x := &st.sessions
+	x.mu.Lock()
+	s := x.byConn[conn]
+	delete(x.byConn, conn)
+	if s == nil {
+		x.mu.Unlock()
+		return
+	}
+	gone := s.gone
+	if !gone {
+		x.drop(s.key)
+	}
+	last := x.groups[s.key.group] == 0
+	x.mu.Unlock()
+	if !gone {
+		st.Leave(s.key.group, s.key.member)
+	}
+	if last {
+		st.abandon(s.key.group)
+	}
+}

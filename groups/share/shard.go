@@ -1,0 +1,225 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
+)
+
+// shard is the share partitions of one partition of __share_group_state.
+type shard struct {
+	st      *State
+	log     *storage.Log
+	loading sync.Mutex // held while the log is read; before mu
+
+	mu        sync.Mutex
+	loaded    bool           // guarded by mu; entries say what the log says
+	ended     bool           // guarded by mu; no call is taken any more
+	entries   map[Key]*entry // guarded by mu
+	inFlight  []inFlight     // guarded by mu; what was appended and is not known to be durable, in log order
+	releasing bool           // guarded by mu; a goroutine waits for inFlight
+}
+
+// entry is one share partition. All of it is guarded by the shard's mu.
+type entry struct {
+	key Key
+	// stored is what the log says, what is on its way to the disk included; durable
+	// without that. nil: nothing.
+	stored, durable *stored
+	// p is who has which records; nil until somebody fetches.
+	p *Partition
+	// fetching is set while somebody reads for the partition: one at a time.
+	fetching bool
+	watches  map[chan<- struct{}]bool // who waits for something to acquire
+}
+
+// inFlight is a record that was appended.
+type inFlight struct {
+	appended storage.Appended
+	e        *entry
+	after    *stored
+	done     func(error)
+}
+
+// lock takes mu, once the log is read. After an error it is not held.
+func (s *shard) lock() error {
+	s.mu.Lock()
+	if s.loaded && !s.ended {
+		return nil
+	}
+	s.mu.Unlock()
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	s.mu.Lock()
+	switch {
+	case s.ended:
+		s.mu.Unlock()
+		return fmt.Errorf("the server stops: %w", ErrNotAvailable)
+	case s.loaded:
+		return nil
+	case len(s.inFlight) > 0:
+		s.mu.Unlock()
+		return fmt.Errorf("%s-%d was not written to: %w", StateTopic, s.log.Index(), ErrNotAvailable)
+	}
+	s.mu.Unlock()
+	found, err := s.replay() // nobody else passes while loading is held
+	if err != nil {
+		s.st.o.Logger.Error("share state was not loaded", "partition", s.log.Index(), "error", err)
+		return fmt.Errorf("read %s-%d: %w: %w", StateTopic, s.log.Index(), ErrNotAvailable, err)
+	}
+	s.mu.Lock()
+	for _, e := range s.entries {
+		e.stored, e.durable = nil, nil
+	}
+	for k, is := range found {
+		e := s.ensure(k)
+		e.stored, e.durable = is, is
+	}
+	s.loaded = true
+	return nil
+}
+
+// unlock lets what has become durable take effect, and gives mu back.
+func (s *shard) unlock() {
+	if !s.releasing {
+		s.settle()
+	}
+	s.mu.Unlock()
+}
+
+// ensure returns the entry of a share partition. Caller holds mu.
+func (s *shard) ensure(k Key) *entry {
+	e := s.entries[k]
+	if e == nil {
+		e = &entry{key: k, watches: make(map[chan<- struct{}]bool)}
+		s.entries[k] = e
+	}
+	return e
+}
+
+// drop forgets who has which records: the next fetch takes up what is stored.
+func (e *entry) drop() {
+	e.p, e.fetching = nil, false
+	e.wake()
+}
+
+// wake tells those who wait for something to acquire.
+func (e *entry) wake() {
+	for ch := range e.watches {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// snapshot writes all that is known of a share partition. Caller holds mu.
+func (s *shard) snapshot(now time.Time, e *entry, after *stored, done func(error)) {
+	s.append(now, e, logRecord{appendKey(nil, typeSnapshot, e.key), appendSnapshot(nil, after)}, after, done)
+}
+
+// change writes a change of a Partition, which takes effect when it is durable; done
+// is told then. Caller holds mu.
+func (s *shard) change(now time.Time, e *entry, c *Change, done func(error)) {
+	p := e.p
+	finish := func(err error) {
+		p.Finish(c, err == nil)
+		if e.p == p {
+			e.wake()
+			s.st.schedule(p)
+		}
+		done(err)
+	}
+	if e.stored == nil {
+		finish(fmt.Errorf("group %q, partition %d of topic %v: %w", e.key.Group, e.key.Partition, e.key.TopicID, ErrNotInitialized))
+		return
+	}
+	u, after := e.stored.change(c, max(0, s.st.o.Config.UpdatesPerSnapshot), now.UnixMilli())
+	if u == nil {
+		s.snapshot(now, e, after, finish)
+		return
+	}
+	s.append(now, e, logRecord{appendKey(nil, typeUpdate, e.key), appendUpdate(nil, u)}, after, finish)
+}
+
+// append writes a record; after is what is stored then. Caller holds mu.
+func (s *shard) append(now time.Time, e *entry, r logRecord, after *stored, done func(error)) {
+	b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+	b.Append(record.Record{Timestamp: now.UnixMilli(), Key: r.key, Value: r.value})
+	appended, err := s.log.Append(b.Bytes(), storage.AppendOptions{Origin: storage.OriginCoordinator})
+	if err != nil {
+		done(s.failure(err))
+		return
+	}
+	if after != nil && after.updates == 0 {
+		after.snapshot = appended.BaseOffset
+	}
+	e.stored = after
+	s.inFlight = append(s.inFlight, inFlight{appended, e, after, done})
+}
+
+func (s *shard) failure(err error) error {
+	return fmt.Errorf("write to %s-%d: %w: %w", StateTopic, s.log.Index(), ErrNotAvailable, err)
+}
+
+// settle tells those whose record has become durable, or was cut off again, and has a
+// goroutine wait for the rest. Caller holds mu.
+func (s *shard) settle() {
+	for len(s.inFlight) > 0 {
+		f := s.inFlight[0]
+		err := s.log.WaitDurable(ended, f.appended)
+		if errors.Is(err, context.Canceled) {
+			break
+		}
+		s.inFlight[0] = inFlight{}
+		s.inFlight = s.inFlight[1:]
+		if err != nil {
+			s.loaded = false // entries say what the log does not: it is read again
+			err = s.failure(err)
+		} else {
+			f.e.durable = f.after
+		}
+		f.done(err)
+		s.forget(f.e)
+	}
+	switch {
+	case len(s.inFlight) == 0:
+		s.inFlight = nil
+	case !s.releasing:
+		s.releasing = true
+		s.st.releases.Go(s.release)
+	}
+}
+
+// forget removes an entry that holds nothing. Caller holds mu.
+func (s *shard) forget(e *entry) {
+	if e.stored == nil && e.durable == nil && e.p == nil && len(e.watches) == 0 && s.entries[e.key] == e {
+		delete(s.entries, e.key)
+	}
+}
+
+// release waits for what is in flight, until there is nothing.
+func (s *shard) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.inFlight) > 0 {
+		first := s.inFlight[0].appended
+		s.mu.Unlock()
+		_ = s.log.WaitDurable(context.Background(), first) // settle asks again
+		s.mu.Lock()
+		s.settle()
+	}
+	s.releasing = false
+}
+
+// ended is a context that is over: a wait under it only looks.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
