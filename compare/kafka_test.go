@@ -57,3 +57,43 @@ func TestKafkaRunSaysWhatIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestKafkaRunTouchesNoDirectoryOfOthers points start and clean at a folder with a broker's config in it.
+func TestKafkaRunTouchesNoDirectoryOfOthers(t *testing.T) {
+	shell, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	if err := exec.Command("grep", "--version").Run(); err != nil {
+		t.Skip("no grep")
+	}
+	dir := t.TempDir()
+	theirs := filepath.Join(dir, "server.properties")
+	const text = "log.dirs=/var/lib/kafka\n"
+	if err := os.WriteFile(theirs, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cache := t.TempDir() // in which everything is fetched
+	if err := os.MkdirAll(filepath.Join(cache, "gateway", "kafka-4.4.0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cache, "gateway", "kafka-4.4.0", "complete"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "java"), []byte("#!"+shell+"\necho 'openjdk version \"21\"' >&2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{"start": "holds what this script did not make", "clean": "is not removed"} {
+		cmd := exec.CommandContext(t.Context(), shell, "kafka/run", command, "--dir", dir)
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache, "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(string(out), want) {
+			t.Errorf("%s: got %v and %q, want exit code 3 and %q", command, err, out, want)
+		}
+		if got, err := os.ReadFile(theirs); err != nil || string(got) != text {
+			t.Errorf("%s: the config is %q, %v now, want %q", command, got, err, text)
+		}
+	}
+}
