@@ -169,7 +169,9 @@ class GroupMember(Member, ConsumerRebalanceListener):
         self.gave([p.partition for p in revoked])
 
     def poll(self):
-        for found in self.consumer.poll(timeout_ms=50).values():
+        # A poll that ends while the group is joined may leave the join undone for good: on a machine with much to do, many
+        # do that are shorter.
+        for found in self.consumer.poll(timeout_ms=1000).values():
             self.read += [(m.partition, m.offset) for m in found]
 
     def commit(self):
