@@ -30,9 +30,24 @@ retry() {
 # need COMMAND PACKAGE: COMMAND is there, if need be from Debian's PACKAGE.
 need() {
   command -v "$1" >/dev/null && return
-  command -v apt-get >/dev/null || absent "no $1 here"
-  apt-get install -y -qq "$2" >&2 || { retry apt-get update -qq && retry apt-get install -y -qq "$2"; }
+  debian "$2"
   command -v "$1" >/dev/null || absent "no $1 here, and Debian's $2 could not be installed"
+}
+
+# debian PACKAGE...: installs Debian's packages, after an update of what is known of them; runs side by side wait for each
+# other, and update once in an hour.
+debian() {
+  local lock updated=$CLIENTS_CACHE/apt-updated code
+  command -v apt-get >/dev/null || { echo "no apt-get for $*" >&2; return 1; }
+  exec {lock}>"$CLIENTS_CACHE/apt.lock"
+  flock "$lock"
+  if [ -z "$(find "$updated" -mmin -60 2>/dev/null)" ]; then
+    retry apt-get update -qq && touch "$updated"
+  fi
+  DEBIAN_FRONTEND=noninteractive retry apt-get install -y -qq -o DPkg::Lock::Timeout=120 "$@"
+  code=$?
+  exec {lock}>&-
+  return $code
 }
 
 # installed NAME FUNCTION: runs FUNCTION in the folder $CLIENTS_CACHE/NAME unless it has succeeded there before, and
@@ -64,7 +79,7 @@ venv() {
 }
 
 venv_install() {
-  python3 -m venv . || { retry apt-get install -y -qq python3-venv && python3 -m venv .; } || return 1
+  python3 -m venv . || { debian python3-venv && python3 -m venv .; } || return 1
   retry bin/pip install --quiet --disable-pip-version-check "${venv_pins[@]}"
 }
 

@@ -121,3 +121,26 @@ P
     reasons | awk -F '\t' '{ gsub(/\|/, "\\|"); printf "| %s | %s | %s | %s |\n", $1, $3, $2, $4 }'
   fi
 }
+
+# differences PAGE prints where PAGE says otherwise than these results of a client that is there, and fails if anywhere.
+# kcat's version is Debian's: where it is another, what it can do may be too.
+differences() {
+  awk -F '\t' '
+    FNR == NR { page[$1, $2] = $3; next }
+    $4 == "absent" || $1 == "(end)" { next }
+    $1 == "kcat" && page[$1, "version"] != $2 { next }
+    !seen[$1]++ && page[$1, "version"] != $2 { bad = 1; print $1 ": version " $2 ", on the page " page[$1, "version"] }
+    page[$1, $3] != $4 { bad = 1; print $1 ": " $3 ": " $4 ", on the page " page[$1, $3] }
+    END { exit bad }' <(page_cells "$1") "$results" && return
+  echo "$1 says otherwise than this run; write it anew: compat_test/clients/run --page docs/clients.md"
+  return 1
+}
+
+# page_cells PAGE prints what a page says: client, feature or "version", and the result or the version, by tabs.
+page_cells() {
+  awk -F ' *[|] *' -v OFS='\t' '
+    /^[|] \[/ { name = $2; gsub(/^\[|\].*/, "", name); print name, "version", $3 }
+    /^[|] [|]/ { for (i = 3; i < NF; i++) client[i] = $i; n = NF; next }
+    !/^[|]/ { n = 0 }
+    n && !/---/ { for (i = 3; i < n; i++) print client[i], $2, ($i == "-" ? "unsupported" : $i == "." ? "pending" : $i == "**FAIL**" ? "fail" : $i) }' "$1"
+}

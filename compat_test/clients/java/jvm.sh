@@ -21,7 +21,8 @@ jars_install() {
     done
     echo '</dependencies></project>'
   } >pom.xml
-  retry mvn -q -B dependency:copy-dependencies -DoutputDirectory="$PWD"
+  # Maven's own cache is not for two at a time.
+  retry flock "$CLIENTS_CACHE/maven.lock" mvn -q -B dependency:copy-dependencies -DoutputDirectory="$PWD"
 }
 
 # program FOLDER CLASS [ARGUMENT...]: compiles the sources in FOLDER against the jars and runs CLASS.
