@@ -61,7 +61,12 @@ installed() {
   if [ ! -f "$installed/complete" ]; then
     rm -rf "$installed"
     mkdir -p "$installed"
-    (cd "$installed" && "$2") >&2 || absent "could not install $1"
+    (cd "$installed" && "$2") >&2
+    case $? in
+      0) ;;
+      3) exit 3 ;; # the function has said why it is absent
+      *) absent "could not install $1" ;;
+    esac
     touch "$installed/complete"
   fi
   exec {lock}>&-
