@@ -251,8 +251,9 @@ func (c *BrokerConfig) Groups(store *storage.Store) groups.Config {
 		RegexRefresh:            duration("group.consumer.regex.refresh.interval.ms"),
 		ConsumerProtocolRefused: !slices.Contains(c.List("group.coordinator.rebalance.protocols"), "consumer"),
 
-		ShareMaxSize:   int(c.Int("group.share.max.size")),
-		ShareAssignors: c.List("group.share.assignors"),
+		ShareMaxSize:         int(c.Int("group.share.max.size")),
+		ShareAssignors:       c.List("group.share.assignors"),
+		ShareInitializeRetry: duration("group.share.initialize.retry.interval.ms"),
 
 		Group: func(id string) groups.GroupConfig {
 			return c.group(store.ResourceConfigs(kindGroup, id))

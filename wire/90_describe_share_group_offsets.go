@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/groups"
+)
+
+// DescribeShareGroupOffsets, key 90, versions 0 and 1 (KIP-932).
+//
+//	1  the lag (KIP-1226)
+//
+// A group, topic or partition without a state stands at -1, which is no error. No topics (null) asks for all that have a
+// state. Leader epochs are 0, since there is one leader.
+//
+// Kafka: KafkaApis.handleDescribeShareGroupOffsetsRequest, GroupCoordinatorService.describeShareGroupOffsets.
+func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) (*kmsg.DescribeShareGroupOffsetsResponse, error) {
+	resp := req.ResponseKind().(*kmsg.DescribeShareGroupOffsetsResponse)
+	resp.Groups = make([]kmsg.DescribeShareGroupOffsetsResponseGroup, len(req.Groups))
+	for i := range req.Groups {
+		resp.Groups[i] = s.describeShareOffsets(r, &req.Groups[i])
+	}
+	return resp, nil
+}
+
+// describeShareOffsets answers for one group.
+func (s *Server) describeShareOffsets(r *request, g *kmsg.DescribeShareGroupOffsetsRequestGroup) kmsg.DescribeShareGroupOffsetsResponseGroup {
+	answer := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
+	answer.GroupID = g.GroupID
+	switch {
+	case !s.groups.ServesShareGroups():
+		answer.ErrorCode = kerr.UnsupportedVersion.Code
+		return answer
+	case !s.authorize(r, opDescribe, resourceGroup, g.GroupID):
+		answer.ErrorCode = kerr.GroupAuthorizationFailed.Code
+		return answer
+	}
+	var asked []groups.ShareTopic
+	var denied []kmsg.DescribeShareGroupOffsetsResponseGroupTopic
+	if g.Topics != nil {
+		asked = []groups.ShareTopic{}
+	}
+	for _, t := range g.Topics {
+		if s.authorize(r, opDescribe, resourceTopic, t.Topic) {
+			asked = append(asked, groups.ShareTopic{Topic: t.Topic, Partitions: t.Partitions})
+			continue
+		}
+		topic := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
+		topic.Topic = t.Topic
+		for _, p := range t.Partitions {
+			partition := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
+			partition.Partition, partition.StartOffset = p, groups.UninitializedStart
+			partition.ErrorCode, partition.ErrorMessage = kerr.TopicAuthorizationFailed.Code, errorMessage(kerr.TopicAuthorizationFailed)
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		denied = append(denied, topic)
+	}
+	list, err := s.groups.DescribeShareOffsets(g.GroupID, asked)
+	if err != nil {
+		answer.ErrorCode, answer.ErrorMessage = errorCode(err), errorMessage(err)
+		return answer
+	}
+	for _, t := range list {
+		if g.Topics == nil && !s.authorize(r, opDescribe, resourceTopic, t.Topic) {
+			continue
+		}
+		topic := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			partition := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
+			partition.Partition = p.Partition
+			if p.Err == nil {
+				partition.StartOffset, partition.Lag = p.Start, p.Lag
+			}
+			partition.ErrorCode, partition.ErrorMessage = errorCode(p.Err), errorMessage(p.Err)
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		answer.Topics = append(answer.Topics, topic)
+	}
+	answer.Topics = append(answer.Topics, denied...)
+	return answer
+}
