@@ -77,7 +77,7 @@ func planDirectory(names []string, replaced func(base int64) (next int64, err er
 			plan.remove = append(plan.remove, name)
 			continue
 		}
-		if base, next, ok := parseNote(name); ok {
+		if base, next, ok := ParseNote(name); ok {
 			noted[base] = append(noted[base], next)
 			continue
 		}

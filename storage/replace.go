@@ -26,8 +26,9 @@ const noteSuffix = ".reaches"
 // noteName is the name of the note of a segment.
 func noteName(base, reach int64) string { return fmt.Sprintf("%020d.%020d%s", base, reach, noteSuffix) }
 
-// parseNote takes the name of a note apart.
-func parseNote(name string) (base, reach int64, ok bool) {
+// ParseNote takes the name of a note of how far a segment reaches apart: BASE.REACH.reaches, which says that the segment at
+// base holds what is left of the offsets [base, reach). ok is false for other names.
+func ParseNote(name string) (base, reach int64, ok bool) {
 	digits, found := strings.CutSuffix(name, noteSuffix)
 	from, to, dot := strings.Cut(digits, ".")
 	if !found || !dot || len(from) != 20 || len(to) != 20 {

@@ -33,8 +33,8 @@ func newDumpCommand() *cobra.Command {
 		Short: "Print what is in the files of a log directory, and check it",
 		Long: "Print the files of a log directory, of this server or of Apache Kafka: .log, .index,\n" +
 			".timeindex, .txnindex, .snapshot, .checkpoint, leader-epoch-checkpoint,\n" +
-			"*-offset-checkpoint, partition.metadata, meta.properties, .kafka_cleanshutdown; also\n" +
-			"those ending in .deleted, .cleaned or .swap, and the kept tails .log.torn-N. A PATH that\n" +
+			"*-offset-checkpoint, partition.metadata, meta.properties, .kafka_cleanshutdown, .reaches;\n" +
+			"also those ending in .deleted, .cleaned or .swap, and the kept tails .log.torn-N. A PATH that\n" +
 			"is a directory is printed with everything below it. Nothing is ever written.\n\n" +
 			"Every checksum is computed, and indexes are held against the log beside them. Exits 1\n" +
 			"when something is damaged, naming file and byte position; what can be read is printed\n" +
@@ -316,6 +316,7 @@ const (
 	formCleanShutdown
 	formText
 	formLock
+	formReaches
 )
 
 // fileKind is what the name of a file says about it.
@@ -384,6 +385,9 @@ func formOfName(name string) (form, string) {
 	}
 	if strings.HasSuffix(name, "-offset-checkpoint") {
 		return formOffsets, "offset checkpoint"
+	}
+	if strings.HasSuffix(name, ".reaches") {
+		return formReaches, "note of how far a compacted segment reaches"
 	}
 	for _, s := range segmentForms {
 		if strings.HasSuffix(name, s.suffix) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 
 	"github.com/kaen-log/gateway/storage"
 )
@@ -19,6 +20,10 @@ func (d *dumper) small(f *dumpFile) error {
 	}
 	if f.size > maxSmallFile {
 		d.fault(0, "got %s, want at most %s in such a file", bytesText(f.size), bytesText(maxSmallFile))
+		return nil
+	}
+	if f.kind.form == formReaches {
+		d.reaches(f)
 		return nil
 	}
 	b := make([]byte, f.size)
@@ -77,6 +82,19 @@ func linePosition(b []byte, line int) int64 {
 		at += n + 1
 	}
 	return int64(at)
+}
+
+// reaches prints a note, which says all in its name.
+func (d *dumper) reaches(f *dumpFile) {
+	base, reach, ok := storage.ParseNote(path.Base(f.name))
+	switch {
+	case !ok:
+		d.fault(0, "its name is not BASE.REACH.reaches, with a reach above the base")
+	case f.size > 0:
+		d.fault(0, "got %s, want an empty file", bytesText(f.size))
+	default:
+		d.printf("  the segment at %d holds what is left of the offsets below %d\n", base, reach)
+	}
 }
 
 func (d *dumper) snapshot(b []byte) error {

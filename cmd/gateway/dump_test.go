@@ -447,3 +447,43 @@ func TestFilesThatVanishWhileADirectoryIsPrintedArePassedOver(t *testing.T) {
 		t.Errorf("failures %v, want that of the directory that was asked for", d.failures)
 	}
 }
+
+func TestDumpKnowsWhatACompactionLeaves(t *testing.T) {
+	files, _ := dumpSegment(t, record.None)
+	dir := filepath.Join(t.TempDir(), "orders-0")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	base := "00000000000000000100"
+	for name, content := range map[string][]byte{
+		base + ".log.deleted": files[".log"], base + ".index.deleted": files[".index"],
+		base + ".log.swap": files[".log"], base + ".index.swap": files[".index"], base + ".timeindex.swap": files[".timeindex"],
+		base + ".00000000000000000140.reaches": nil,
+		"00000000000000000200.log.cleaned":     files[".log"][:90], "00000000000000000200.index.cleaned": nil,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, code, err := runDump(t, dir)
+	if code != exitDone || !strings.HasSuffix(out, ", 0 damaged places\n") {
+		t.Errorf("got exit code %d, %v, want none, and no damage:\n%s", code, err, out)
+	}
+	for _, want := range []string{
+		base + ".00000000000000000140.reaches: note of how far a compacted segment reaches, 0 bytes, base offset 100\n  the segment at 100 holds what is left of the offsets below 140\n",
+		".log.deleted: log, ", ", about to be deleted\n", ", of a compaction, to replace what it was made from\n", ", of a compaction that did not end\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got no %q in:\n%s", want, out)
+		}
+	}
+	for name, content := range map[string]string{base + ".00000000000000000100.reaches": "", base + ".reaches": "", base + ".00000000000000000101.reaches": "x"} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, code, _ := runDump(t, file); code != exitNo || !strings.Contains(out, "DAMAGED at position 0") {
+			t.Errorf("%s with %q: got exit code %d, want damage:\n%s", name, content, code, out)
+		}
+	}
+}
