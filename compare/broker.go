@@ -47,7 +47,7 @@ func Reach(ctx context.Context, addr string) (*Broker, error) {
 	b.Release = releaseOf(root)
 	// Only the gateway has configs that begin with its name.
 	if configs, ok := APINamed("DescribeConfigs"); ok && b.APIs[configs.Key].Has(1) {
-		b.Product = productOf(ctx, c, configs)
+		b.Product = productOf(ctx, c)
 	}
 	return b, nil
 }
@@ -63,66 +63,42 @@ func (b *Broker) readConfigs(ctx context.Context, scenarios []*Scenario) error {
 			}
 		}
 	}
-	api, _ := APINamed("DescribeConfigs")
-	if len(keys) == 0 || !b.APIs[api.Key].Has(1) {
+	if len(keys) == 0 {
 		return nil
 	}
-	c, err := dial(ctx, b.Addr)
-	if err != nil {
-		return err
+	found, err := b.described(ctx, keys)
+	for _, config := range found {
+		name, _ := config.Child("name").Value.(string)
+		b.configs[name], _ = config.Child("value").Value.(string)
 	}
-	defer c.Close()
-	id, err := c.nodeID(ctx)
-	if err != nil {
-		return err
-	}
-	root, err := c.call(ctx, api, 1, map[string]any{"resources": []any{map[string]any{
-		"resourceType": 4, "resourceName": strconv.FormatInt(id, 10), "configurationKeys": keys}}})
-	if err != nil {
-		return err
-	}
-	for _, r := range root.Child("results").Children {
-		for _, config := range r.Child("configs").Children {
-			name, _ := config.Child("name").Value.(string)
-			b.configs[name], _ = config.Child("value").Value.(string)
-		}
-	}
-	return nil
+	return err
 }
 
-// readDynamic asks for the broker configs that were set while the broker runs.
+// readDynamic asks for the broker configs that were set while the broker runs, for it or for all.
 func (b *Broker) readDynamic(ctx context.Context) error {
-	api, _ := APINamed("DescribeConfigs")
-	if !b.APIs[api.Key].Has(1) {
-		return nil
+	const ofBroker, ofAllBrokers = 2, 3  // Kafka: ConfigSource
+	const always = "min.insync.replicas" // which Kafka itself sets for all brokers
+	found, err := b.described(ctx, nil)
+	for _, config := range found {
+		name, _ := config.Child("name").Value.(string)
+		if source := config.int("configSource"); source == ofBroker || source == ofAllBrokers && name != always {
+			b.dynamic = append(b.dynamic, name)
+		}
+	}
+	return err
+}
+
+// described asks for configs of the broker, all when keys is nil; none of a broker that does not serve that.
+func (b *Broker) described(ctx context.Context, keys []any) ([]*Node, error) {
+	if api, _ := APINamed("DescribeConfigs"); !b.APIs[api.Key].Has(1) {
+		return nil, nil
 	}
 	c, err := dial(ctx, b.Addr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer c.Close()
-	id, err := c.nodeID(ctx)
-	if err != nil {
-		return err
-	}
-	root, err := c.call(ctx, api, 1, map[string]any{"resources": []any{
-		map[string]any{"resourceType": 4, "resourceName": "", "configurationKeys": nil},
-		map[string]any{"resourceType": 4, "resourceName": strconv.FormatInt(id, 10), "configurationKeys": nil}}})
-	if err != nil {
-		return err
-	}
-	const ofBroker, ofAllBrokers = 2, 3  // Kafka: ConfigSource
-	const always = "min.insync.replicas" // which Kafka itself sets for all brokers
-	for _, r := range root.Child("results").Children {
-		for _, config := range r.Child("configs").Children {
-			name, _ := config.Child("name").Value.(string)
-			source := config.int("configSource")
-			if (source == ofBroker || source == ofAllBrokers && name != always) && !slices.Contains(b.dynamic, name) {
-				b.dynamic = append(b.dynamic, name)
-			}
-		}
-	}
-	return nil
+	return c.brokerConfigs(ctx, keys)
 }
 
 // lacks says which of the configs that a scenario relies on the broker has otherwise; "" when none.
@@ -157,22 +133,34 @@ func releaseOf(root *Node) string {
 }
 
 // productOf looks for gateway.durability among the configs of the broker.
-func productOf(ctx context.Context, c *conn, configs *API) string {
+func productOf(ctx context.Context, c *conn) string {
+	if found, err := c.brokerConfigs(ctx, []any{"gateway.durability"}); err != nil || len(found) == 0 {
+		return "other"
+	}
+	return "gateway"
+}
+
+// brokerConfigs describes configs of the broker, all when keys is nil.
+func (c *conn) brokerConfigs(ctx context.Context, keys []any) ([]*Node, error) {
 	id, err := c.nodeID(ctx)
 	if err != nil {
-		return "other"
+		return nil, err
 	}
-	root, err := c.call(ctx, configs, 1, map[string]any{"resources": []any{map[string]any{
-		"resourceType": 4, "resourceName": strconv.FormatInt(id, 10), "configurationKeys": []any{"gateway.durability"}}}})
+	var wanted any // null is all
+	if keys != nil {
+		wanted = keys
+	}
+	api, _ := APINamed("DescribeConfigs")
+	root, err := c.call(ctx, api, 1, map[string]any{"resources": []any{map[string]any{
+		"resourceType": 4, "resourceName": strconv.FormatInt(id, 10), "configurationKeys": wanted}}})
 	if err != nil {
-		return "other"
+		return nil, err
 	}
+	var out []*Node
 	for _, r := range root.Child("results").Children {
-		if len(r.Child("configs").Children) > 0 {
-			return "gateway"
-		}
+		out = append(out, r.Child("configs").Children...)
 	}
-	return "other"
+	return out, nil
 }
 
 // nodeID asks for the id of the controller, which on one node is its own.
