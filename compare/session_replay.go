@@ -36,8 +36,8 @@ type ReplayOptions struct {
 //
 // What the recorded broker gave (see rebinding) is replaced by what each side gave. How often a client asked until a
 // broker was ready (for a new topic, for a group) is a matter of time: what the recorded broker refused and then answered
-// is sent once, and again for a while where a side refuses it. SASL is left out, and so is what was withheld. Of the
-// answers to ApiVersions only the requests that the session makes are compared.
+// is sent once, and again for a while where a side refuses it. SASL is left out, and so is what was withheld; a secret that
+// was redacted is sent as it stands in the file. Of the answers to ApiVersions only the requests that the session makes are compared.
 //
 // An error means that the comparison could not be done to its end; a torn recording is none, and is replayed as far as it
 // goes.
@@ -88,6 +88,7 @@ type replayer struct {
 	order     []int // connections with a case
 	started   time.Time
 	left      [3]int // requests of SASL, frames that are withheld, and retries that are left out
+	redacted  int    // requests that are sent without their secrets
 }
 
 // replayedCase is what happened on one connection.
@@ -235,6 +236,9 @@ func (r *replayer) request(e *Event, c *replayedCase) error {
 	case retry:
 		r.left[2]++
 		return nil
+	}
+	if e.Flags&Redacted != 0 {
+		r.redacted++
 	}
 	return r.each(func(s *replaySide) error { return s.send(e.Connection, m) })
 }
@@ -415,6 +419,9 @@ func (r *replayer) finish() {
 	}
 	if n := r.left; n != [3]int{} {
 		r.log("left out: %d requests of SASL, %d frames that were withheld, %d requests that were sent again until the recorded broker was ready", n[0], n[1], n[2])
+	}
+	if r.redacted > 0 {
+		r.log("%d requests are sent with %s in the place of their secrets", r.redacted, redaction)
 	}
 	r.report.judge(r.o.Expected, nil)
 }

@@ -175,6 +175,25 @@ func TestSecretConfigsAreToldByTheirNames(t *testing.T) {
 	}
 }
 
+// TestReplaySaysThatSecretsAreMissing replays a request whose secret was redacted.
+func TestReplaySaysThatSecretsAreMissing(t *testing.T) {
+	request := requestFrame(t, "IncrementalAlterConfigs", 1, 1, map[string]any{"resources": []any{
+		map[string]any{"resourceType": 4, "configs": []any{map[string]any{"name": "ssl.key.password", "value": redaction}}}}})
+	session := sessionFile([]*Event{
+		{Number: 1, Kind: Began, Broker: "b:1", Product: "other"},
+		{Number: 2, Kind: Opened, Connection: 1, Broker: "b:1"},
+		{Number: 3, Kind: RequestSent, Connection: 1, Flags: Redacted, Frame: request},
+	})
+	var said []string
+	o := ReplayOptions{A: fakeBroker(t, func() []string { return nil }), Name: "s", Log: func(line string) { said = append(said, line) }}
+	if _, err := Replay(t.Context(), bytes.NewReader(session), o); err != nil {
+		t.Fatal(err)
+	}
+	if want := "1 requests are sent with (redacted)"; !strings.Contains(strings.Join(said, "\n"), want) {
+		t.Errorf("got remarks %q, want %q", said, want)
+	}
+}
+
 // FuzzGuard takes arbitrary frames as a request and its answer: what is kept is the frame, or decodes as it did, or is a
 // header; printing and replaying it ends without a panic.
 func FuzzGuard(f *testing.F) {

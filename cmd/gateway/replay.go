@@ -24,7 +24,8 @@ func newReplayCommand() *cobra.Command {
 			"and epochs that the recorded broker gave are sent as the broker at hand gave them.\n\n" +
 			"A replay does what the client did, under the client's own names, and removes nothing: use brokers\n" +
 			"that hold what the recorded one held when the session began, which for most is nothing. SASL and\n" +
-			"frames that were withheld are left out; of several brokers all is sent to one.\n\n" +
+			"frames that were withheld are left out, and secrets are sent as (redacted), as they were kept; of\n" +
+			"several brokers all is sent to one.\n\n" +
 			"Exit codes: 0 the same, or only expected differences; 1 different; 2 usage; 3 could not run.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
