@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, __version__
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
@@ -157,10 +158,25 @@ def check(error):
 
 
 class GroupMember(Member, ConsumerRebalanceListener):
+    """A member that a thread of its own polls. A poll waits for the group while it is joined, so that members which are
+    polled in turn keep each other from it; and one that ends before may leave the join undone for good."""
+
     def __init__(self, consumer, topic):
         super().__init__()
         self.consumer = consumer
+        self.leaving, self.wanted, self.committed = threading.Event(), threading.Event(), threading.Event()
         consumer.subscribe([topic], listener=self)
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def work(self):
+        while not self.leaving.is_set():
+            for found in self.consumer.poll(timeout_ms=1000).values():
+                self.read += [(m.partition, m.offset) for m in found]
+            if self.wanted.is_set() and not self.committed.is_set():
+                self.consumer.commit()
+                self.committed.set()
+        self.consumer.close()
 
     def on_partitions_assigned(self, assigned):
         self.assigned(p.partition for p in assigned)
@@ -169,16 +185,18 @@ class GroupMember(Member, ConsumerRebalanceListener):
         self.gave([p.partition for p in revoked])
 
     def poll(self):
-        # A poll that ends while the group is joined may leave the join undone for good: on a machine with much to do, many
-        # do that are shorter.
-        for found in self.consumer.poll(timeout_ms=1000).values():
-            self.read += [(m.partition, m.offset) for m in found]
+        self.thread.join(0.05)
+        if not self.thread.is_alive():
+            raise RuntimeError("the member's thread has ended")
 
     def commit(self):
-        self.consumer.commit()
+        self.wanted.set()
+        if not self.committed.wait(WAIT):
+            raise TimeoutError(f"not committed after {WAIT} s")
 
     def leave(self):
-        self.consumer.close()
+        self.leaving.set()
+        self.thread.join(WAIT)
 
 
 main("kafka-python", __version__, Client)
