@@ -17,6 +17,7 @@ import (
 
 	"github.com/kaen-log/gateway/cleaner"
 	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
 	"github.com/kaen-log/gateway/wire"
@@ -164,9 +165,11 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		CommitTimeout:       time.Duration(config.Int("offsets.commit.timeout.ms")) * time.Millisecond,
 		Config:              config.Groups(store),
 	})
+	shares := share.New(share.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: config.Shares(store)})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,
 		Groups:    coordinator,
+		Shares:    shares,
 		Now:       o.Now,
 		Logger:    o.Logger,
 		LogLevel:  o.LogLevel,
@@ -183,7 +186,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	background, stop := context.WithCancel(context.Background())
 	g.stop = stop
 	for name, run := range map[string]func(context.Context) error{
-		"storage": store.Run, "groups": coordinator.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
+		"storage": store.Run, "groups": coordinator.Run, "shares": shares.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
 	} {
 		g.wg.Go(func() {
 			if err := run(background); err != nil && background.Err() == nil {

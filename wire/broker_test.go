@@ -175,6 +175,12 @@ func (b *broker) dispatch(req kmsg.Request) (kmsg.Response, error) {
 	if a == nil || !a.serves(req.GetVersion()) {
 		b.t.Fatalf("key %d version %d is not served", req.Key(), req.GetVersion())
 	}
+	return b.through(a, req)
+}
+
+// through sends a request through the handler of an api.
+func (b *broker) through(a *api, req kmsg.Request) (kmsg.Response, error) {
+	b.t.Helper()
 	msg := a.newRequest()
 	msg.SetVersion(req.GetVersion())
 	if err := msg.ReadFrom(req.AppendTo(nil)); err != nil {

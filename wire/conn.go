@@ -96,6 +96,9 @@ func (c *conn) serve() {
 	close(c.queue)
 	<-done
 	_ = c.socket.Close()
+	if c.server.shares != nil {
+		c.server.shares.Disconnected(c)
+	}
 	attrs := []any{"listener", c.listener.Name, "remote", c.socket.RemoteAddr().String(), "reason", err}
 	if _, ok := errors.AsType[*frameError](err); ok {
 		c.server.counts.malformed.Add(1)

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -43,6 +44,16 @@ var codes = []struct {
 	{groups.ErrUnreleasedInstanceID, kerr.UnreleasedInstanceID},
 	{groups.ErrUnsupportedAssignor, kerr.UnsupportedAssignor},
 	{groups.ErrInvalidRegex, kerr.InvalidRegularExpression},
+
+	{share.ErrRecordState, kerr.InvalidRecordState},
+	{share.ErrInvalidRequest, kerr.InvalidRequest},
+	{share.ErrNotInitialized, kerr.UnknownServerError}, // Kafka: SharePartition.fetchPersisterError
+	{share.ErrNotAvailable, kerr.CoordinatorNotAvailable},
+	{share.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{share.ErrNoOffset, kerr.OffsetNotAvailable},
+	{share.ErrSessionNotFound, kerr.ShareSessionNotFound},
+	{share.ErrSessionEpoch, kerr.InvalidShareSessionEpoch},
+	{share.ErrSessionLimit, kerr.ShareSessionLimitReached},
 
 	{storage.ErrTopicExists, kerr.TopicAlreadyExists},
 	{storage.ErrUnknownTopic, kerr.UnknownTopicOrPartition},

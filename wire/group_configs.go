@@ -105,16 +105,11 @@ func shareReset(v string) error {
 		return nil
 	}
 	text, ok := strings.CutPrefix(v, "by_duration:")
-	m := duration.FindStringSubmatch(text)
-	if !ok || m == nil || strings.HasSuffix(strings.ToUpper(text), "T") || m[2]+m[3]+m[4]+m[5] == "" {
+	d, valid := parseDuration(text)
+	if !ok || !valid {
 		return fmt.Errorf("%q, want earliest, latest or by_duration:PnDTnHnMn.nS", v)
 	}
-	seconds := 0.0
-	for i, unit := range []float64{86400, 3600, 60, 1} {
-		n, _ := strconv.ParseFloat(strings.ReplaceAll(m[i+2], ",", "."), 64)
-		seconds += n * unit
-	}
-	if seconds < 0 != (m[1] == "-") && seconds != 0 {
+	if d < 0 {
 		return fmt.Errorf("%q, want a duration that is not negative", v)
 	}
 	return nil
@@ -261,17 +256,22 @@ func (c *BrokerConfig) Groups(store *storage.Store) groups.Config {
 	}
 }
 
-// group is what holds for a group with configs of its own. One that was set under other bounds is moved into those that
-// the broker's set now. Kafka: GroupConfig.evaluate.
+// boundedNumber is groupNumber, where a value that was set under other bounds is moved into those that the broker's set
+// now. Kafka: GroupConfig.evaluate.
+func (c *BrokerConfig) boundedNumber(own map[string]string, name string) int64 {
+	n := c.groupNumber(own, name)
+	for _, b := range groupBounds {
+		if _, ok := own[name]; ok && b.name == name {
+			n = min(max(n, c.Int(b.least)), c.Int(b.most))
+		}
+	}
+	return n
+}
+
+// group is what holds for a group with configs of its own.
 func (c *BrokerConfig) group(own map[string]string) groups.GroupConfig {
 	duration := func(name string) time.Duration {
-		n := c.groupNumber(own, name)
-		for _, b := range groupBounds {
-			if _, ok := own[name]; ok && b.name == name {
-				n = min(max(n, c.Int(b.least)), c.Int(b.most))
-			}
-		}
-		return time.Duration(n) * time.Millisecond
+		return time.Duration(c.boundedNumber(own, name)) * time.Millisecond
 	}
 	return groups.GroupConfig{
 		ConsumerSessionTimeout:     duration("consumer.session.timeout.ms"),

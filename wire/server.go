@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -19,6 +20,7 @@ import (
 type Options struct {
 	Store  *storage.Store
 	Groups *groups.Coordinator
+	Shares *share.State // the share partitions
 	// Now is the clock for everything that is decided by time; nil is the system's. Socket deadlines always use that.
 	Now func() time.Time
 	// Logger receives what a person running the server should know; nil discards.
@@ -46,6 +48,7 @@ type Listener struct {
 type Server struct {
 	store     *storage.Store
 	groups    *groups.Coordinator
+	shares    *share.State
 	now       func() time.Time
 	logger    *slog.Logger
 	logLevel  *slog.LevelVar
@@ -126,7 +129,7 @@ func New(o Options) (*Server, error) {
 		o.LogLevel = new(slog.LevelVar)
 	}
 	s := &Server{
-		store: o.Store, groups: o.Groups, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
+		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
 		apis: apis, maxConns: o.MaxConnections,
 	}
 	s.loadDynamicConfigs()

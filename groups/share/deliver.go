@@ -15,21 +15,23 @@ type Acknowledgement struct {
 	Acks      []Ack
 }
 
-// Acknowledge takes what a member of a group says, and waits until it is durable or ctx
-// ends. The errors stand where the acknowledgements do: ErrUnknownPartition,
+// Acknowledge takes what a member of a group says and writes it. wait waits until it is
+// durable or ctx ends; its errors stand where the acknowledgements do: ErrUnknownPartition,
 // ErrRecordState, ErrInvalidRequest, ErrNotInitialized, ErrNotAvailable. Kafka:
 // SharePartitionManager.acknowledge.
-func (st *State) Acknowledge(ctx context.Context, group, member string, list []Acknowledgement) []error {
+func (st *State) Acknowledge(group, member string, list []Acknowledgement) (wait func(context.Context) []error) {
 	answers := make([]chan error, len(list))
 	for i, a := range list {
 		answers[i] = make(chan error, 1)
 		st.acknowledge(Key{group, a.TopicID, a.Partition}, member, a.Acks, func(err error) { answers[i] <- err })
 	}
-	errs := make([]error, len(list))
-	for i := range errs {
-		errs[i] = st.wait(ctx, answers[i])
+	return func(ctx context.Context) []error {
+		errs := make([]error, len(list))
+		for i := range errs {
+			errs[i] = st.wait(ctx, answers[i])
+		}
+		return errs
 	}
-	return errs
 }
 
 // acknowledge begins to acknowledge.

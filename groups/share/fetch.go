@@ -38,8 +38,11 @@ type FetchPartition struct {
 type Fetched struct {
 	// Err: ErrNotInitialized, ErrNotAvailable, ErrNoOffset, or the log's.
 	Err error
-	// Records are whole batches, which may hold more than what was acquired.
+	// Records are whole batches, which may hold more than what was acquired. Outgrown says
+	// how many bytes were read that Buffer had no room for, as a first batch that is larger
+	// than the limits: they lie in memory of their own.
 	Records  []byte
+	Outgrown int
 	Acquired []AcquiredRecords
 }
 
@@ -59,7 +62,7 @@ type fetch struct {
 // DelayedShareFetch.
 func (st *State) Fetch(ctx context.Context, r *FetchRequest) ([]Fetched, error) {
 	f := &fetch{FetchRequest: r, st: st, out: make([]Fetched, len(r.Partitions)), poked: make(chan struct{}, 1)}
-	if r.MaxRecords == 0 || r.MaxBytes == 0 || len(r.Partitions) == 0 {
+	if r.MaxRecords <= 0 || r.MaxBytes <= 0 || len(r.Partitions) == 0 {
 		return f.out, nil
 	}
 	if st.o.Config.Group(r.Group).ReadCommitted {
@@ -186,7 +189,7 @@ func (f *fetch) enough() bool {
 // been read for the answer yet. The error is Buffer's. Kafka: ShareFetchUtils.processFetchResponse.
 func (f *fetch) read(i int, a *attempt, limit, records int, first bool) (n int, err error) {
 	out := &f.out[i]
-	data, q, err := f.readLog(i, a.offset, limit, first)
+	data, room, q, err := f.readLog(i, a.offset, limit, first)
 	switch {
 	case errors.Is(err, errBuffer):
 		a.finish(nil)
@@ -204,6 +207,9 @@ func (f *fetch) read(i int, a *attempt, limit, records int, first bool) (n int, 
 	q.Member, q.RecordLimit, q.BatchSize, q.MaxRecords = f.Member, f.RecordLimit, f.BatchSize, records
 	a.finish(func(now time.Time, p *Partition) { out.Acquired = p.Acquire(now, q) })
 	out.Records = cut(data, out.Acquired)
+	if len(data) > room && len(out.Records) > 0 {
+		out.Outgrown = len(data)
+	}
 	for _, r := range out.Acquired {
 		n += int(r.size())
 	}
@@ -213,26 +219,28 @@ func (f *fetch) read(i int, a *attempt, limit, records int, first bool) (n int, 
 // errBuffer marks an error of Buffer.
 var errBuffer = errors.New("no memory for records")
 
-// readLog reads from an offset and says what there was.
-func (f *fetch) readLog(i int, offset int64, limit int, first bool) ([]byte, *Acquisition, error) {
+// readLog reads from an offset and says what there was, and how much of it Buffer had
+// room for.
+func (f *fetch) readLog(i int, offset int64, limit int, first bool) (data []byte, room int, q *Acquisition, err error) {
 	log := f.Partitions[i].Log
 	var dst []byte
 	if f.Buffer != nil {
 		size, err := log.Readable(offset, f.isolation, max(1, limit))
 		if err != nil {
-			return nil, nil, err
+			return nil, 0, nil, err
 		}
 		if dst, err = f.Buffer(min(size, limit)); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", errBuffer, err)
+			return nil, 0, nil, fmt.Errorf("%w: %w", errBuffer, err)
 		}
 		limit = min(limit, cap(dst))
 	}
+	room = cap(dst)
 	res, err := log.Read(dst, storage.ReadRequest{Offset: offset, MaxBytes: limit, Isolation: f.isolation, MinOneBatch: first})
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	q := &Acquisition{Offset: offset}
-	return res.Data, q, q.describe(&res)
+	q = &Acquisition{Offset: offset}
+	return res.Data, room, q, q.describe(&res)
 }
 
 // describe says what was read.

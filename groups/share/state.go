@@ -134,6 +134,9 @@ func (st *State) Summary(k Key) (start int64, complete int32, ok bool) {
 	return -1, -1, false
 }
 
+// Group returns what holds for a group.
+func (st *State) Group(id string) GroupConfig { return st.o.Config.Group(id) }
+
 // all returns the shards of the present __share_group_state, none when it does not
 // exist.
 func (st *State) all() []*shard {

@@ -111,7 +111,7 @@ func fetchedText(r *FetchRequest, got []Fetched) string {
 }
 
 func (w *world) ack(member string, partition int32, first, last int64, types ...AckType) error {
-	return w.st.Acknowledge(w.t.Context(), "g", member, []Acknowledgement{{w.topic.ID(), partition, []Ack{{Extent{first, last}, types}}}})[0]
+	return w.st.Acknowledge("g", member, []Acknowledgement{{w.topic.ID(), partition, []Ack{{Extent{first, last}, types}}}})(w.t.Context())[0]
 }
 
 // tick does what is due, and waits for the disk.
