@@ -36,8 +36,9 @@ type ReplayOptions struct {
 //
 // What the recorded broker gave (see rebinding) is replaced by what each side gave. How often a client asked until a
 // broker was ready (for a new topic, for a group) is a matter of time: what the recorded broker refused and then answered
-// is sent once, and again for a while where a side refuses it. SASL is left out, and so is what was withheld; a secret that
-// was redacted is sent as it stands in the file. Of the answers to ApiVersions only the requests that the session makes are compared.
+// is sent once, and again for a while where a side refuses it. SASL is left out, and so is what was withheld; a secret
+// that was redacted is sent as it stands in the file. Of the answers to ApiVersions only the requests that the session
+// makes are compared.
 //
 // An error means that the comparison could not be done to its end; a torn recording is none, and is replayed as far as it
 // goes.
