@@ -93,6 +93,12 @@ func TestGoldenTraceOfSyncs(t *testing.T) {
 			var offset int64
 			d.ScanArgs(t, "offset", &offset)
 			_, err = l.DeleteBefore(offset)
+		case "rewrite":
+			var base, count, keep int64
+			d.ScanArgs(t, "base", &base)
+			d.ScanArgs(t, "count", &count)
+			d.ScanArgs(t, "keep", &keep)
+			_, err = l.Rewrite(base, int(count), keepOffsets(keep))
 		case "stop":
 			rig.stop(l)
 		case "kill":

@@ -46,8 +46,8 @@ func configsPage() string {
 		"they run; the command line, the environment, the file; the default.\n\n" +
 		"## Topic configs\n\n" +
 		"Set with a topic's creation, or later by IncrementalAlterConfigs; a change holds from the next append or\n" +
-		"roll on. The broker configs in the fourth column give topics their default, the first that is set wins. Nothing is\n" +
-		"removed by time, by size or by compaction yet: the configs of retention and cleaning are kept and reported.\n\n" +
+		"roll on. The broker configs in the fourth column give topics their default, the first that is set wins.\n" +
+		"Those of retention and of cleaning hold from the next look of the cleaner on.\n\n" +
 		"| name | default | valid | broker configs | |\n| --- | --- | --- | --- | --- |\n")
 	defs := storage.TopicConfigs()
 	for i := range defs {
