@@ -155,6 +155,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	shares := share.New(share.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: config.Shares(store)})
 	coordinator := groups.New(groups.Options{
 		Store:               store,
 		Now:                 o.Now,
@@ -164,8 +165,8 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		MaxMetadataLength:   int(config.Int("offset.metadata.max.bytes")),
 		CommitTimeout:       time.Duration(config.Int("offsets.commit.timeout.ms")) * time.Millisecond,
 		Config:              config.Groups(store),
+		ShareState:          shareState(shares),
 	})
-	shares := share.New(share.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: config.Shares(store)})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,
 		Groups:    coordinator,
@@ -196,6 +197,20 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		})
 	}
 	return g, nil
+}
+
+// shareState lets the membership of share groups make and look at the states of their partitions.
+func shareState(s *share.State) groups.ShareState {
+	return groups.ShareState{
+		Initialize: func(ctx context.Context, p groups.SharePartition, start int64) error {
+			return s.Initialize(ctx, share.Key(p), start)
+		},
+		SetStart: func(ctx context.Context, p groups.SharePartition, start int64) error {
+			return s.SetStart(ctx, share.Key(p), start)
+		},
+		Delete:  func(ctx context.Context, p groups.SharePartition) error { return s.Delete(ctx, share.Key(p)) },
+		Summary: func(p groups.SharePartition) (int64, int32, bool) { return s.Summary(share.Key(p)) },
+	}
 }
 
 // listen binds every listener, or none.

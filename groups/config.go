@@ -40,10 +40,9 @@ type Config struct {
 	RegexRefresh            time.Duration
 	ConsumerProtocolRefused bool
 
-	// Share groups (KIP-932). Kafka: group.share.max.size (200), group.share.assignors
-	// (simple), group.share.initialize.retry.interval.ms (30 s).
+	// Share groups (KIP-932). Kafka: group.share.max.size (200),
+	// group.share.initialize.retry.interval.ms (30 s).
 	ShareMaxSize         int
-	ShareAssignors       []string
 	ShareInitializeRetry time.Duration
 
 	// Group returns the effective configs of one group; nil means the defaults for all.
@@ -67,9 +66,6 @@ func (c *Config) setDefaults() {
 	fill(&c.Migration, MigrateBidirectional)
 	fill(&c.RegexRefresh, 10*time.Minute)
 	fill(&c.ShareMaxSize, 200)
-	if c.ShareAssignors == nil {
-		c.ShareAssignors = []string{"simple"}
-	}
 	fill(&c.ShareInitializeRetry, 30*time.Second)
 	if c.Group == nil {
 		c.Group = func(string) GroupConfig { return DefaultGroupConfig() }

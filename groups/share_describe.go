@@ -2,6 +2,9 @@ package groups
 
 import "time"
 
+// shareAssignor is the name of assignor.Simple, which every share group has.
+const shareAssignor = "simple"
+
 // ShareGroupDescription is a share group as it is.
 type ShareGroupDescription struct {
 	State       string
@@ -44,7 +47,7 @@ func (c *Coordinator) ShareGroupDescribe(group string) (ShareGroupDescription, e
 func (g *shareGroup) describe() ShareGroupDescription {
 	d := ShareGroupDescription{
 		State: g.state(), Epoch: g.epoch, TargetEpoch: g.targetEpoch,
-		Assignor: g.env.config.ShareAssignors[0], Members: make([]ShareGroupMember, 0, len(g.members)),
+		Assignor: shareAssignor, Members: make([]ShareGroupMember, 0, len(g.members)),
 	}
 	for _, id := range g.memberIDs() {
 		m := g.members[id]

@@ -14,7 +14,7 @@ import (
 //
 // A version above 5 is answered in version 0. Kafka: KafkaApis.handleApiVersionsRequest, ApiVersionsRequest.
 //
-// Not advertised, since it is not served: transaction.version and the features of share and streams groups.
+// Not advertised, since it is not served: transaction.version and streams.version.
 const apiVersionsKey = 18
 
 // feature is a feature that this server has, with the levels it knows; it is finalized at its highest.
@@ -28,6 +28,7 @@ type feature struct {
 var features = []feature{
 	{"metadata.version", 7, 33},
 	{"group.version", 0, 1}, // consumer groups
+	{"share.version", 0, 1}, // share groups
 }
 
 func (s *Server) apiVersions(r *request, req *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {

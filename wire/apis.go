@@ -43,6 +43,13 @@ var apis = table(
 	route(69, 0, 1, (*Server).consumerGroupDescribe),
 	route(74, 0, 1, (*Server).listConfigResources),
 	route(75, 0, 0, (*Server).describeTopicPartitions),
+	route(76, 1, 1, (*Server).shareGroupHeartbeat),
+	route(77, 1, 1, (*Server).shareGroupDescribe),
+	route(78, 1, 2, (*Server).shareFetch),
+	route(79, 1, 2, (*Server).shareAcknowledge),
+	route(90, 0, 1, (*Server).describeShareGroupOffsets),
+	route(91, 0, 0, (*Server).alterShareGroupOffsets),
+	route(92, 0, 0, (*Server).deleteShareGroupOffsets),
 )
 
 // api is one row of the table.

@@ -169,9 +169,6 @@ func (b *broker) offsets(topic string, partition int32) storage.Offsets {
 func (b *broker) dispatch(req kmsg.Request) (kmsg.Response, error) {
 	b.t.Helper()
 	a := apis.find(req.Key())
-	if a == nil {
-		a = unlisted.find(req.Key())
-	}
 	if a == nil || !a.serves(req.GetVersion()) {
 		b.t.Fatalf("key %d version %d is not served", req.Key(), req.GetVersion())
 	}

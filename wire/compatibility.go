@@ -111,7 +111,7 @@ var differences = []difference{
 	{9, "all offsets of a group, more than once in a request", "they are answered once"},
 	{10, "the coordinator of a share group's partition", "INVALID_REQUEST"},
 	{10, "the coordinator of a group when `__consumer_offsets` does not exist yet", "it is made before the answer; Kafka answers COORDINATOR_NOT_AVAILABLE once"},
-	{18, "the features `transaction.version`, `share.version`, `streams.version`", "not named: what they stand for is not served"},
+	{18, "the features `transaction.version`, `streams.version`", "not named: what they stand for is not served"},
 	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
 	{19, "two names in one request that differ in dots and underlines only", "INVALID_TOPIC_EXCEPTION for the second; Kafka makes both"},
 	{22, "a transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},

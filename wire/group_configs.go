@@ -16,7 +16,7 @@ import (
 )
 
 // groupConfigs are the configs that a group may have of its own, sorted by name. A synonym is the broker config that
-// gives the default. Those of consumer groups have an effect; those of share and streams groups are kept and described.
+// gives the default. Those of consumer and share groups have an effect, but for the dead letter queue; those of streams groups are kept and described.
 //
 // Kafka: GroupConfig.CONFIG_DEF, ALL_GROUP_CONFIG_SYNONYMS.
 var groupConfigs = []storage.ConfigDef{
@@ -247,7 +247,6 @@ func (c *BrokerConfig) Groups(store *storage.Store) groups.Config {
 		ConsumerProtocolRefused: !slices.Contains(c.List("group.coordinator.rebalance.protocols"), "consumer"),
 
 		ShareMaxSize:         int(c.Int("group.share.max.size")),
-		ShareAssignors:       c.List("group.share.assignors"),
 		ShareInitializeRetry: duration("group.share.initialize.retry.interval.ms"),
 
 		Group: func(id string) groups.GroupConfig {

@@ -13,15 +13,6 @@ import (
 	"github.com/kaen-log/gateway/groups"
 )
 
-// unlisted are the rows of share groups, which no client is told of before all of them are there.
-var unlisted = table(
-	route(76, 1, 1, (*Server).shareGroupHeartbeat),
-	route(77, 1, 1, (*Server).shareGroupDescribe),
-	route(90, 0, 1, (*Server).describeShareGroupOffsets),
-	route(91, 0, 0, (*Server).alterShareGroupOffsets),
-	route(92, 0, 0, (*Server).deleteShareGroupOffsets),
-)
-
 // withShareGroups is withGroups with states of share partitions, which are forgotten at the end.
 func withShareGroups(b *broker) *broker {
 	var (
