@@ -279,6 +279,7 @@ func TestConsumerGroupHeartbeatRules(t *testing.T) {
 		first.instance, second.instance = text("i1"), text("i1")
 		first.ok(first.joinRequest())
 		wantCode(t, "join with an instance in use", second.beat(1, second.joinRequest()).ErrorCode, unreleasedInstanceID)
+		wantCode(t, "the same join again, as when its answer was lost", first.beat(1, first.joinRequest()).ErrorCode, unreleasedInstanceID)
 		wantCode(t, "heartbeat with another's instance", second.beat(1, second.request(2)).ErrorCode, fencedInstanceID)
 		if r := first.beat(1, first.request(-2)); r.ErrorCode != noError || r.MemberEpoch != -2 {
 			t.Fatalf("leave for a while: got %+v", r)
