@@ -32,7 +32,7 @@ func (g *classicGroup) checkCommit(now time.Time, r *CommitRequest) ([]error, er
 }
 
 // checkFetch lets everybody read. Kafka: ClassicGroup.validateOffsetFetch.
-func (g *classicGroup) checkFetch(string, int32) error { return nil }
+func (g *classicGroup) checkFetch(*string, int32) error { return nil }
 
 // checkOffsetDelete lets offsets of consumers be deleted topic by topic, and those of
 // other groups when they are empty. Kafka: ClassicGroup.validateOffsetDelete.

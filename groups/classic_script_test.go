@@ -138,7 +138,7 @@ func (sc *classicScript) run(d *datadriven.TestData) string {
 		sc.show("fetch")
 		var err error
 		if g := sc.entry().classic(); g != nil {
-			err = g.checkFetch("", -1)
+			err = g.checkFetch(nil, -1)
 		}
 		sc.say("fetch: %s", kafkaName(err))
 	case "describe":

@@ -41,11 +41,17 @@ func (g *consumerGroup) checkCommit(_ time.Time, r *CommitRequest) ([]error, err
 
 // checkFetch says whether a member may fetch offsets: at its epoch. Who does not say
 // that it is a member may. Kafka: ConsumerGroup.validateOffsetFetch.
-func (g *consumerGroup) checkFetch(memberID string, memberEpoch int32) error {
-	if memberID == "" && memberEpoch < 0 {
+//
+// Differs from Kafka: an epoch without a member is one of a member that nobody knows. Kafka fails over it.
+func (g *consumerGroup) checkFetch(memberID *string, memberEpoch int32) error {
+	var id string
+	switch {
+	case memberID != nil:
+		id = *memberID
+	case memberEpoch < 0:
 		return nil
 	}
-	m, err := g.member(memberID)
+	m, err := g.member(id)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (sc *consumerScript) run(d *datadriven.TestData) string {
 	case "commit":
 		sc.commit(d)
 	case "fetch":
-		sc.say("%s", consumerErrorName(w.entry().machine.checkFetch(arg(d, 0), int32(number(sc.t, d, "epoch", -1)))))
+		sc.say("%s", consumerErrorName(w.entry().machine.checkFetch(fetcher(d), int32(number(sc.t, d, "epoch", -1)))))
 	case "describe":
 		sc.describe()
 	case "delete":
@@ -497,13 +497,26 @@ func number(t *testing.T, d *datadriven.TestData, name string, otherwise int) in
 	return otherwise
 }
 
+// fetcher is the member that a fetch names, if any; "" is an empty id.
+func fetcher(d *datadriven.TestData) *string {
+	id := arg(d, 0)
+	if id == "" {
+		return nil
+	}
+	id = strings.Trim(id, `"`)
+	return &id
+}
+
 func optionalArg(t *testing.T, d *datadriven.TestData, name string) *string {
 	var s string
 	if !d.MaybeScanArgs(t, name, &s) {
 		return nil
 	}
-	if s == `""` {
+	switch s {
+	case `""`:
 		s = ""
+	case "blank":
+		s = " \t"
 	}
 	return &s
 }

@@ -60,8 +60,8 @@ type machine interface {
 	// its member. The second result holds an error for each commit that is refused
 	// alone; nil when there is none.
 	checkCommit(now time.Time, r *CommitRequest) ([]error, error)
-	// checkFetch says whether a member may fetch offsets.
-	checkFetch(memberID string, memberEpoch int32) error
+	// checkFetch says whether a member, nil for nobody, may fetch offsets.
+	checkFetch(memberID *string, memberEpoch int32) error
 	// checkOffsetDelete says whether offsets may be deleted; subscribed, whether a
 	// member consumes the topic.
 	checkOffsetDelete() error

@@ -127,8 +127,8 @@ type OffsetQuery struct {
 // FetchRequest asks for what a group has committed.
 type FetchRequest struct {
 	Group string
-	// MemberID and MemberEpoch name the member that asks; "" and -1 for nobody.
-	MemberID    string
+	// MemberID and MemberEpoch name the member that asks; nil and -1 for nobody.
+	MemberID    *string
 	MemberEpoch int32
 	// Stable waits for commits that are on their way to the disk.
 	Stable  bool

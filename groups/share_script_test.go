@@ -104,7 +104,7 @@ func (sc *shareScript) run(d *datadriven.TestData) string {
 		_, err := checkCommit(w.now, w.entry(), &CommitRequest{Group: scriptGroup, Generation: -1})
 		sc.say("%s", kafkaName(err))
 	case "fetch":
-		sc.say("%s", kafkaName(w.entry().machine.checkFetch("", -1)))
+		sc.say("%s", kafkaName(w.entry().machine.checkFetch(nil, -1)))
 	case "offset-delete":
 		sc.say("%s", kafkaName(w.entry().machine.checkOffsetDelete()))
 	case "delete":

@@ -74,8 +74,8 @@ func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup
 		return answer
 	}
 	ask := groups.FetchRequest{Group: req.Group, MemberEpoch: -1, Stable: requireStable}
-	if r.version >= 9 && req.MemberID != nil {
-		ask.MemberID, ask.MemberEpoch = *req.MemberID, req.MemberEpoch
+	if r.version >= 9 {
+		ask.MemberID, ask.MemberEpoch = req.MemberID, req.MemberEpoch
 	}
 	var waiting []*kmsg.OffsetFetchResponseGroupTopicPartition // what the queries are answered in
 	if req.Topics != nil {
