@@ -1,0 +1,117 @@
+package cleaner
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+var (
+	benchKeys = flag.Int("bench.keys", 1_000_000, "keys of BenchmarkPass")
+	benchDir  = flag.String("bench.dir", "", "directory of the disk for BenchmarkPass; in memory without one")
+)
+
+func benchClock() time.Time { return time.UnixMilli(1_700_000_000_000) }
+
+// benchTable returns a store with a closed log in which each of so many keys of 16 bytes has two records of 100 bytes.
+func benchTable(b *testing.B, fsys vfs.FS, dir string, keys int) (*storage.Store, *storage.Log) {
+	b.Helper()
+	s, err := storage.Open(dir, storage.Options{FS: fsys, Now: benchClock})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := topicLog(b, s, "table", map[string]string{"cleanup.policy": "compact", "segment.bytes": fmt.Sprint(64 << 20), "file.delete.delay.ms": "0"})
+	builder := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+	key, value := make([]byte, 16), make([]byte, 84)
+	for n := 0; n < 2*keys; {
+		builder.Reset(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+		for range 1000 {
+			binary.BigEndian.PutUint64(key, uint64(n%keys)*0x9E3779B97F4A7C15) // spread, and each only once
+			builder.Append(record.Record{Key: key, Value: value, Timestamp: benchClock().UnixMilli()})
+			n++
+		}
+		a, err := l.Append(builder.Bytes(), storage.AppendOptions{})
+		if err == nil && n%100_000 == 0 {
+			err = l.WaitDurable(context.Background(), a)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Roll(); err != nil {
+		b.Fatal(err)
+	}
+	return s, l
+}
+
+// BenchmarkPass compacts a log in which every second record is replaced by a later one. It reports the bytes of the log a
+// second, and those of the offset map a key.
+func BenchmarkPass(b *testing.B) {
+	b.ReportAllocs()
+	turns := 0
+	var perKey float64
+	for b.Loop() {
+		b.StopTimer()
+		var fsys vfs.FS = vfs.NewMem(vfs.MemOptions{Now: benchClock})
+		dir := "data"
+		if *benchDir != "" {
+			fsys, dir = vfs.OS(), filepath.Join(*benchDir, fmt.Sprint(turns))
+		}
+		s, l := benchTable(b, fsys, dir, *benchKeys)
+		c := New(Options{Store: s, Now: benchClock})
+		config := DefaultConfig()
+		config.DedupeBytes = 2 << 30
+		own := c.compactor(config)
+		b.SetBytes(l.Size())
+		ch, err := choose(l, 0, benchClock().UnixMilli())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		st, err := own.pass(context.Background(), l, ch, benchClock().UnixMilli())
+		b.StopTimer()
+		if err != nil || st.RecordsKept != int64(*benchKeys) || st.Keys != *benchKeys {
+			b.Fatalf("pass %+v, %v, want %d keys", st, err, *benchKeys)
+		}
+		perKey = float64(len(own.offsets.slots)) / float64(st.Keys)
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		turns++
+		b.StartTimer()
+	}
+	b.ReportMetric(perKey, "map-B/key")
+}
+
+// BenchmarkRetentionSweep looks at 10,000 partitions of which none has anything to forget.
+func BenchmarkRetentionSweep(b *testing.B) {
+	s, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: benchClock}), Now: benchClock})
+	if err != nil {
+		b.Fatal(err)
+	}
+	topic, err := s.CreateTopic(storage.TopicSpec{Name: "many", Partitions: 10_000})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for p := range topic.Partitions() {
+		l, _ := topic.Partition(p)
+		fill(b, l, 1, 1, benchClock())
+	}
+	c := New(Options{Store: s, Now: benchClock})
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Retain(context.Background())
+	}
+	b.StopTimer()
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
