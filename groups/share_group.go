@@ -211,7 +211,7 @@ func (g *shareGroup) checkCommit(time.Time, *CommitRequest) ([]error, error) {
 	return nil, g.noOffsets()
 }
 func (g *shareGroup) checkFetch(*string, int32) error { return g.noOffsets() }
-func (g *shareGroup) checkOffsetDelete() error       { return g.noOffsets() }
+func (g *shareGroup) checkOffsetDelete() error        { return g.noOffsets() }
 
 // subscribed says whether a member consumes a topic.
 func (g *shareGroup) subscribed(topic string) bool {
