@@ -32,6 +32,7 @@ var Normalisers = []Normaliser{
 	{"id", "topic, producer, member, cluster, node and session ids, hosts, ports, log directories and leader epochs get a name at first sight within a case, by which they are compared from then on; null, zero and negative values stay"},
 	{"prefix", "the prefix of names that a run makes up is written ~"},
 	{"clock", "a timestamp that the broker took from its clock during the run is <clock>; one that the scenario sent, counted from its now, is <now +N>"},
+	{"stored", "in keys and values of __consumer_offsets ids of topics, ids that a broker gave to members and times of the run stand by their names"},
 	{"text", "error messages and documentation are compared as null, empty or <text>; with --strict word for word"},
 	{"size", "sizes of disks, and epochs of the metadata log, are <size> when they are not negative"},
 	{"order", "arrays of structs are sorted by their keys, but for records, headers and synonyms and where the step says that order counts"},
@@ -262,12 +263,12 @@ func (w *walk) label(at string, item *Node) (label, order string) {
 			if v == "" {
 				continue
 			}
+			if field == "memberid" && len(parts) > 0 {
+				continue // members that have a name of their own go by it
+			}
 			text := strings.ReplaceAll(v, w.prefix, "~")
 			if kind := bound[field]; kind != "" {
 				text = w.bind(kind, v)
-			}
-			if field == "memberid" && len(parts) > 0 {
-				continue // members that have a name of their own go by it
 			}
 			parts, orders = append(parts, text), append(orders, text)
 		case UUID:
@@ -330,7 +331,9 @@ func (w *walk) leaf(at string, c *Node, logAppendTime bool) {
 			rule("prefix", strconv.Quote(strings.ReplaceAll(v, w.prefix, "~")))
 		}
 	case []byte:
-		if w.prefix != "" && bytes.Contains(v, []byte(w.prefix)) {
+		if isStored(at, name) {
+			rule("stored", valueText(c.Name, w.stored(v)))
+		} else if w.prefix != "" && bytes.Contains(v, []byte(w.prefix)) {
 			rule("prefix", valueText(c.Name, bytes.ReplaceAll(v, []byte(w.prefix), []byte("~"))))
 		}
 	case UUID:
