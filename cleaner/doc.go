@@ -22,5 +22,16 @@
 // the threads and the clock; Log.DeleteBefore, Log.Roll and Log.Rewrite do what was decided. The cleaner knows no topic by
 // name, and touches no file. No lock is held while it reads or writes.
 //
+// # Where Kafka differs
+//
+//   - A segment of which nothing is left has no timestamp, so Kafka takes its file's: ListOffsets by a time finds the empty
+//     segment, and nothing in it, and answers -1. Here the search goes on.
+//   - The transaction index of a rewritten segment keeps an aborted transaction as long as its marker has its record;
+//     Kafka's as long as its data is there. Clients end a transaction at the marker, so they see the same.
+//   - Forced compaction by max.compaction.lag.ms looks at the segments that may be cleaned; Kafka also at those above the
+//     ceiling, which it then does not clean.
+//   - The metadata log is not cleaned by this package: its replay runs before any log is recovered and takes a gap in the
+//     offsets for damage. It writes its state anew instead (storage, metadata_log.go).
+//
 // Kafka: LogManager.cleanupLogs, UnifiedLog.deleteOldSegments, LogCleaner, LogCleanerManager, Cleaner.
 package cleaner
