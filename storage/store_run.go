@@ -12,19 +12,36 @@ import (
 
 // Run does what must happen in the background, until ctx ends: it recovers the partitions, writes checkpoints, expires
 // producers, keeps the metadata log short, and removes the files and directories whose time has come. It is called once, after
-// Open and before Close. The error is that of looking at the data directory, or nil.
+// Open and before Close. The error is nil.
 func (s *Store) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	found, err := s.scanDirs()
-	if err != nil {
-		return err
-	}
-	running.Go(func() { s.recoverAll(ctx, found) })
+	running.Go(func() { s.recoverFound(ctx) })
 	s.housekeeping(ctx)
 	return nil
+}
+
+// recoverFound looks for the directories of partitions and recovers these. While the data directory cannot be read it
+// tries again; partitions that are used meanwhile are recovered by that.
+func (s *Store) recoverFound(ctx context.Context) {
+	timer := time.NewTimer(housekeepingInterval)
+	defer timer.Stop()
+	for {
+		found, err := s.scanDirs()
+		if err == nil {
+			s.recoverAll(ctx, found)
+			return
+		}
+		s.o.Logger.Error("data directory could not be read; trying again", "err", err)
+		timer.Reset(housekeepingInterval)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // recoverAll recovers the partitions that have directories, the broker's own topics first: clients wait for them.
