@@ -1,7 +1,9 @@
 package share
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -41,14 +43,24 @@ type session struct {
 	key   sessionKey
 	conn  any
 	epoch int32 // of the next request
-	list  []wanted
+	wants map[partitionKey]*wanted
+	turns uint64 // counts the turns that were given
 	gone  bool
 }
 
-// wanted is a partition of a session. One without records and errors is only told of
-// when it must be: at first, and after an error.
+// partitionKey is a partition of a session.
+type partitionKey struct {
+	topic     storage.TopicID
+	partition int32
+}
+
+func (p TopicPartition) key() partitionKey { return partitionKey{p.TopicID, p.Partition} }
+
+// wanted is a partition of a session; those with a lower turn come first. One without
+// records and errors is only told of when it must be: at first, and after an error.
 type wanted struct {
 	TopicPartition
+	turn uint64
 	tell bool
 }
 
@@ -73,7 +85,7 @@ func (st *State) OpenSession(group, member string, conn any, list []TopicPartiti
 	if len(x.by) >= st.o.Config.MaxSessions {
 		return fmt.Errorf("%d share sessions are open: %w", len(x.by), ErrSessionLimit)
 	}
-	s := &session{key: k, conn: conn, epoch: nextEpoch(EpochOpen)}
+	s := &session{key: k, conn: conn, epoch: nextEpoch(EpochOpen), wants: make(map[partitionKey]*wanted, len(list))}
 	for _, p := range list {
 		s.want(p, false)
 	}
@@ -82,15 +94,27 @@ func (st *State) OpenSession(group, member string, conn any, list []TopicPartiti
 	return nil
 }
 
-// want adds a partition, or returns false when it is there.
+// want adds a partition, behind the others, unless it is there.
 func (s *session) want(p TopicPartition, tell bool) {
-	if s.find(p) < 0 {
-		s.list = append(s.list, wanted{p, tell})
+	if s.wants[p.key()] == nil {
+		s.wants[p.key()] = &wanted{TopicPartition: p, turn: s.nextTurn(), tell: tell}
 	}
 }
 
-func (s *session) find(p TopicPartition) int {
-	return slices.IndexFunc(s.list, func(w wanted) bool { return w.TopicID == p.TopicID && w.Partition == p.Partition })
+// nextTurn is behind all others.
+func (s *session) nextTurn() uint64 {
+	s.turns++
+	return s.turns
+}
+
+// list returns the partitions in the order of their turns.
+func (s *session) list() []TopicPartition {
+	all := slices.SortedFunc(maps.Values(s.wants), func(a, b *wanted) int { return cmp.Compare(a.turn, b.turn) })
+	out := make([]TopicPartition, len(all))
+	for i, w := range all {
+		out[i] = w.TopicPartition
+	}
+	return out
 }
 
 // drop forgets a session. Caller holds mu.
@@ -140,16 +164,10 @@ func (st *State) UseSession(group, member string, epoch int32, add, forget []Top
 		s.want(p, true)
 	}
 	for _, p := range forget {
-		if i := s.find(p); i >= 0 {
-			s.list = slices.Delete(s.list, i, i+1)
-		}
+		delete(s.wants, p.key())
 	}
 	s.epoch = nextEpoch(epoch)
-	out := make([]TopicPartition, len(s.list))
-	for i := range out {
-		out[i] = s.list[i].TopicPartition
-	}
-	return out, nil
+	return s.list(), nil
 }
 
 // StepSession counts an acknowledgement in a session. Errors: ErrSessionNotFound,
@@ -188,17 +206,15 @@ func (st *State) TellSession(group, member string, epoch int32, found []Told) ([
 	}
 	must := make([]bool, len(found))
 	for i, f := range found {
-		at := s.find(f.TopicPartition)
+		w := s.wants[f.key()]
 		must[i] = f.Records || f.Failed
-		if at < 0 {
+		if w == nil {
 			continue
 		}
-		w := s.list[at]
 		must[i] = must[i] || w.tell
 		w.tell = f.Failed
-		s.list[at] = w
 		if f.Records { // the others come first the next time
-			s.list = append(slices.Delete(s.list, at, at+1), w)
+			w.turn = s.nextTurn()
 		}
 	}
 	return must, nil

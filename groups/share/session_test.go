@@ -99,6 +99,41 @@ func TestASessionTellsOfNews(t *testing.T) {
 	w.want("overtaken", tell(6, true, false), "[] true")
 }
 
+// Partitions that brought records come last the next time.
+func TestASessionServesInTurns(t *testing.T) {
+	w := newWorld(t, Config{})
+	if err := w.open("a", 1, 3, 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	w.want("as they came", w.use("a", 1, nil, nil), "3 1 2")
+	p := w.partitions([]int32{3, 1})
+	if _, err := w.st.TellSession("g", "a", 1, []Told{{p[0], true, false}, {p[1], false, true}}); err != nil {
+		t.Fatal(err)
+	}
+	w.want("after records of 3", w.use("a", 2, []int32{4}, []int32{1}), "2 3 4")
+	w.want("forgotten and back", w.use("a", 3, []int32{1, 2}, nil), "2 3 4 1")
+}
+
+// What one request may name must not keep the sessions of others: it takes no time that
+// grows with the square.
+func TestASessionOfManyPartitionsIsNoWork(t *testing.T) {
+	w := newWorld(t, Config{})
+	many := make([]int32, 200_000)
+	for i := range many {
+		many[i] = int32(i)
+	}
+	if err := w.open("a", 1, many...); err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.st.UseSession("g", "a", 1, w.partitions(many), nil)
+	if err != nil || len(list) != len(many) || list[len(many)-1].Partition != many[len(many)-1] {
+		t.Errorf("got %d partitions and %v, want %d in the order they came", len(list), err, len(many))
+	}
+	if list, err = w.st.UseSession("g", "a", 2, nil, w.partitions(many)); err != nil || len(list) != 0 {
+		t.Errorf("got %d partitions and %v, want none once all are forgotten", len(list), err)
+	}
+}
+
 // A session that ends gives its records back; with the group's last, the broker forgets
 // deliveries that were not stored.
 func TestASessionDiesWithItsConnection(t *testing.T) {
