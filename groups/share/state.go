@@ -30,6 +30,7 @@ type State struct {
 	shards []*shard        // guarded by mu; one a partition of __share_group_state; nil until it exists
 	id     storage.TopicID // guarded by mu; of the topic that shards belong to
 	prune  time.Time       // guarded by mu; when the log is looked at for what it may forget
+	ended  bool            // guarded by mu; Run has ended
 }
 
 // New returns a State. It starts nothing: Run does.
@@ -50,6 +51,9 @@ func New(o Options) *State {
 // returns when nothing is on its way to the disk.
 func (st *State) Run(ctx context.Context) error {
 	st.keepTime(ctx)
+	st.mu.Lock()
+	st.ended = true
+	st.mu.Unlock()
 	for _, s := range st.all() {
 		s.mu.Lock()
 		s.ended = true
@@ -151,7 +155,7 @@ func (st *State) all() []*shard {
 	}
 	for n := int32(len(st.shards)); n < t.Partitions(); n++ {
 		log, _ := t.Partition(n)
-		st.shards = append(slices.Clip(st.shards), &shard{st: st, log: log, entries: make(map[Key]*entry)})
+		st.shards = append(slices.Clip(st.shards), &shard{st: st, log: log, entries: make(map[Key]*entry), ended: st.ended})
 	}
 	return st.shards
 }

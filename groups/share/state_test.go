@@ -1,6 +1,8 @@
 package share
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -154,6 +156,25 @@ func TestAcknowledgedRecordsStaySoAfterARestart(t *testing.T) {
 	w = open(t, fsys, Config{})
 	w.want("after a restart", w.summary(0), "5 2 true")
 	w.want("fetch", w.fetch(w.request("b", 0)), "0:5-9×1 0:11-11×2 0:13-19×1")
+}
+
+// The topic may be made by who is the last to call.
+func TestAStateThatHasEndedTakesNoCallEvenOfANewTopic(t *testing.T) {
+	w := newWorld(t, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.st.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.st.Initialize(t.Context(), w.key(0), 0); !errors.Is(err, ErrNotAvailable) {
+		t.Errorf("initialize: got %v, want %v", err, ErrNotAvailable)
+	}
+	w.st.releases.Wait()
+	for _, s := range w.st.all() {
+		if got := stateRecords(t, s.log); got != "" {
+			t.Errorf("%s-%d: got %q, want nothing written", StateTopic, s.log.Index(), got)
+		}
+	}
 }
 
 func TestWhatIsNotInitializedCannotBeFetched(t *testing.T) {
