@@ -93,7 +93,7 @@ func (s *Server) checkShareMember(r *request, group, member *string) error {
 		return kerr.InvalidRequest
 	case !s.authorize(r, opRead, resourceGroup, *group):
 		return kerr.GroupAuthorizationFailed
-	case member == nil || *member == "" || len(*member) > 36:
+	case member == nil || !validShareMember(*member):
 		return kerr.InvalidRequest
 	}
 	return nil

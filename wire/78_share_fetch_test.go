@@ -192,7 +192,10 @@ func TestShareFetchRefusesWhatMakesNoSense(t *testing.T) {
 			req.MemberID = id
 			b.want("a member id", b.fetch(req), "INVALID_REQUEST")
 		}
-		req := b.fetchRequest(v, 0)
+		req := b.fetchRequest(v, 1)
+		req.MemberID = kmsg.StringPtr(strings.Repeat("é", 36)) // counted as Java counts it
+		b.want("a member id of 36 letters", b.fetch(req), "SHARE_SESSION_NOT_FOUND")
+		req = b.fetchRequest(v, 0)
 		req.GroupID = nil
 		b.want("no group", b.fetch(req), "INVALID_REQUEST")
 		req = b.fetchRequest(v, 0)
