@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/groups/share"
+	"github.com/kaen-log/gateway/storage"
 )
 
 // ShareAcknowledge, key 79, versions 1 and 2 (KIP-932).
@@ -42,16 +43,18 @@ func (s *Server) shareAcknowledge(r *request, req *kmsg.ShareAcknowledgeRequest)
 	group, member, epoch := *req.GroupID, *req.MemberID, req.ShareSessionEpoch
 	wait := s.acknowledge(r, group, member, list, req.IsRenewAck)
 	r.frameDone()
+	at := make(map[storage.TopicID]int) // where each topic's answer is
 	for _, a := range wait(r.ctx) {
 		p := kmsg.NewShareAcknowledgeResponseTopicPartition()
 		p.Partition, p.ErrorCode, p.ErrorMessage = a.Partition, a.code, a.message
-		at := slices.IndexFunc(resp.Topics, func(t kmsg.ShareAcknowledgeResponseTopic) bool { return t.TopicID == a.TopicID })
-		if at < 0 {
+		i, ok := at[a.TopicID]
+		if !ok {
 			t := kmsg.NewShareAcknowledgeResponseTopic()
 			t.TopicID = a.TopicID
-			at, resp.Topics = len(resp.Topics), append(resp.Topics, t)
+			i = len(resp.Topics)
+			at[a.TopicID], resp.Topics = i, append(resp.Topics, t)
 		}
-		resp.Topics[at].Partitions = append(resp.Topics[at].Partitions, p)
+		resp.Topics[i].Partitions = append(resp.Topics[i].Partitions, p)
 	}
 	if epoch == share.EpochClose {
 		_ = s.shares.CloseSession(group, member) // it may have gone meanwhile
