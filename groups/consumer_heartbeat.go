@@ -65,8 +65,6 @@ func (c *Coordinator) ConsumerGroupHeartbeat(ctx context.Context, r *ConsumerHea
 // check says what is wrong with a request by itself. Kafka:
 // GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid.
 func (r *ConsumerHeartbeatRequest) check(config *Config) error {
-	// What is only blanks is empty too, as Java's trim has them. Kafka: Utils.throwIfEmptyString.
-	blank := func(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r > ' ' }) }
 	empty := func(s *string) bool { return s != nil && blank(*s) }
 	invalid := func(text string) error { return fmt.Errorf("%s: %w", text, ErrInvalidRequest) }
 	switch {

@@ -2,6 +2,7 @@ package groups
 
 import (
 	"encoding/binary"
+	"strings"
 	"time"
 	"unicode/utf16"
 
@@ -44,6 +45,12 @@ const initialGroupEpoch = 1
 
 func newModernGroup(id string, env *env) modernGroup {
 	return modernGroup{id: id, env: env, epoch: initialGroupEpoch, targetEpoch: initialGroupEpoch, target: map[string]assignor.Partitions{}}
+}
+
+// blank says whether a name in a heartbeat counts as empty: it has nothing but what
+// Java's trim takes away. Kafka: Utils.throwIfEmptyString.
+func blank(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > ' ' })
 }
 
 // config is what applies to this group.

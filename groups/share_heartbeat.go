@@ -55,11 +55,11 @@ func (r *ShareHeartbeatRequest) check() error {
 		return fmt.Errorf(format+": %w", append(args, ErrInvalidRequest)...)
 	}
 	switch {
-	case r.MemberID == "":
+	case blank(r.MemberID):
 		return invalid("member id is empty")
-	case r.Group == "":
+	case blank(r.Group):
 		return invalid("group id is empty")
-	case r.RackID != nil && *r.RackID == "":
+	case r.RackID != nil && blank(*r.RackID):
 		return invalid("rack id is empty")
 	case r.MemberEpoch == joiningEpoch && len(r.Topics) == 0:
 		return invalid("no topics from a member that joins")

@@ -165,6 +165,9 @@ func (sc *shareScript) idOf(name string) storage.TopicID { return sc.w.topics[na
 func (sc *shareScript) heartbeat(d *datadriven.TestData) {
 	w := sc.w
 	r := &ShareHeartbeatRequest{Group: scriptGroup, MemberID: strings.Trim(arg(d, 0), `"`), RackID: optionalArg(sc.t, d, "rack"), ClientID: "client", ClientHost: "/10.0.0.1"}
+	if r.MemberID == "blank" {
+		r.MemberID = " \t"
+	}
 	if topics := list(d, "topics", ""); topics != nil {
 		r.Topics = slices.DeleteFunc(slices.Clone(topics), func(s string) bool { return s == "none" })
 		if r.Topics == nil {
