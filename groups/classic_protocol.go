@@ -51,7 +51,9 @@ func hashMapBucket(s string) uint32 {
 	return (h ^ h>>16) & 15
 }
 
-// namedOnce leaves out protocols whose name was there before.
+// namedOnce leaves out protocols whose name was there before. Differs from Kafka: there
+// a protocol that a member names twice counts as if two members had it, so that the
+// group may find none that all support.
 func namedOnce(protocols []Protocol) []Protocol {
 	seen := make(map[string]bool, len(protocols))
 	return slices.DeleteFunc(protocols, func(p Protocol) bool {
