@@ -231,3 +231,52 @@ func TestAdoptedLogIsReadWhileItIsTakenOver(t *testing.T) {
 	}
 	rig.stop(l)
 }
+
+// Kafka's compaction leaves gaps between segments and no notes of them. After the takeover a lost recovery point must not
+// make the first of them the end of the log.
+func TestGapsOfAnAdoptedLogAreNotedAtTakeover(t *testing.T) {
+	bothStops(t, func(t *testing.T, clean bool) {
+		for _, known := range []bool{true, false} {
+			rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+			l, values := filledLog(t, rig, 14)
+			for base, kept := range map[int64]int64{0: 1, 3: 5, 6: -1} {
+				if _, err := l.Rewrite(base, 1, keepOffsets(kept)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rig.stop(l)
+			for _, name := range filesOf(t, rig) {
+				if strings.HasSuffix(name, noteSuffix) {
+					if err := rig.fs.Remove(filepath.Join(testLogDir, name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			rig.adopted, rig.clean = true, clean
+			if !known {
+				rig.setPoint(0)
+			}
+			l = rig.start()
+			want := append([]string{values[1], values[5]}, values[9:]...)
+			wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
+			appendDurably(t, l, testBatch("v14"))
+			want = append(want, "14=v14")
+			rig.kill(l)
+			var notes []string
+			for _, name := range filesOf(t, rig) {
+				if strings.HasSuffix(name, noteSuffix) {
+					notes = append(notes, name)
+				}
+			}
+			if all := []string{noteName(0, 3), noteName(6, 9)}; !slices.Equal(notes, all) {
+				t.Errorf("recovery point known: %v: got notes %v, want %v", known, notes, all)
+			}
+			rig.adopted = false
+			rig.setPoint(0)
+			l = rig.start()
+			wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
+			wantOffsets(t, l, Offsets{LastStable: 15, HighWatermark: 15, End: 15})
+			rig.stop(l)
+		}
+	})
+}

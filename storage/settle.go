@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -265,13 +266,20 @@ func (l *Log) takeOver() error {
 	return nil
 }
 
-// noteGaps gives a note to each segment that ends before the next begins, as compaction leaves it: from now on that would
-// be taken for the end of the log. finish makes the notes durable.
+// noteGaps gives a note to each segment that ends before the next begins, as compaction leaves it: a start that has lost the
+// recovery point would take that for the end of the log. finish makes the notes durable.
 func (r *recovery) noteGaps() error {
 	l := r.l
 	for i, s := range l.segments[:max(len(l.segments)-1, 0)] {
 		next := l.segments[i+1].base
-		if s.next >= next {
+		if s.reach == next {
+			continue
+		}
+		end, err := lastNext(s)
+		if err != nil {
+			return err
+		}
+		if end >= next {
 			continue
 		}
 		note, err := l.ctx.fs.Create(l.path(noteName(s.base, next)))
@@ -284,6 +292,22 @@ func (r *recovery) noteGaps() error {
 		s.reach, r.names = next, true
 	}
 	return nil
+}
+
+// lastNext reads the offset after the last batch of a closed segment. Below the recovery point its next was not read, but
+// taken from the name of the segment after it. Where there is no batch to be found it is what was found before, so that the
+// segment gets a note: it says what the recovery took for granted.
+func lastNext(s *segment) (int64, error) {
+	sc := batchScanner{r: &s.log, position: s.offsets.last.Position, end: s.size, next: s.base}
+	for {
+		_, _, err := sc.scan()
+		if _, bad := errors.AsType[*badBatch](err); bad || errors.Is(err, io.EOF) {
+			return sc.next, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
 }
 
 // renewClosed puts others in the place of the closed segments, whose indexes are about to change, and returns those that
