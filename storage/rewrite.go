@@ -245,11 +245,12 @@ func (w *rewrite) copyHead(s *segment, position int64) error {
 // rewriteBuffer is how much of a new segment is written at a time.
 const rewriteBuffer = 512 << 10
 
-// add appends a batch of source to the new segment, and what the transaction index says of it.
+// add appends a batch of source to the new segment, and what the transaction index says of it. A marker that was emptied
+// ends no transaction: were one named that it ended, all that the producer commits later would pass for aborted.
 func (w *rewrite) add(source *segment, b record.Batch) error {
 	s := w.segment
 	s.noteBatch(b.LastOffset(), b.MaxTimestamp(), s.size, int64(len(b)), w.l.config.Load().IndexIntervalBytes)
-	if b.Control() {
+	if b.Control() && b.Count() > 0 {
 		for _, a := range source.txns.markers(b.BaseOffset(), b.LastOffset()) {
 			s.txns.append(a)
 		}

@@ -274,6 +274,41 @@ func TestRewriteKeepsAbortedTransactions(t *testing.T) {
 	rig.stop(l)
 }
 
+// A marker that was emptied ends nothing for those who read it: were its transaction still named, what the producer commits
+// later would be taken for aborted, by readers and by the next pass of compaction.
+func TestRewriteForgetsAbortedTransactionsOfEmptiedMarkers(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	rig.configs["internal.segment.bytes"] = "300"
+	l := rig.start()
+	appendCoordinator(t, l, txnBatch(9, 0, 0, 1))
+	appendCoordinator(t, l, record.EndTxnMarker(9, 0, record.Marker{}, 1, 0))
+	for i := range 5 {
+		appendDurably(t, l, testBatch(fmt.Sprintf("b%d", i)))
+	}
+	if err := l.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Rewrite(0, 1, func(b record.Batch) (record.Batch, error) {
+		switch {
+		case b.Control():
+			return record.AppendEmpty(nil, b), nil
+		case b.Transactional():
+			return nil, nil
+		}
+		return b, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := l.AbortedTxns(0, 7); err != nil || len(got) > 0 {
+			t.Errorf("aborted: %+v, %v, want none", got, err)
+		}
+		rig.stop(l)
+		l = rig.start()
+	}
+	rig.stop(l)
+}
+
 // TestCrashLeavesOldOrNewSegments takes a crash clone after every operation of a rewrite, keeping nothing or a share of
 // what was not synced, and wants the records of the old segments or of the new one.
 func TestCrashLeavesOldOrNewSegments(t *testing.T) {
