@@ -60,7 +60,9 @@ func (l *Log) loadDirectory() error {
 	// What lies wholly below the log start is not looked at: a crash while it was being removed leaves any part of it.
 	for len(r.plan.segments) > 1 && r.plan.segments[1].base <= l.logStart {
 		p := r.plan.segments[0]
-		r.obsolete = append(r.obsolete, l.newSegment(p.base, 0, p.suffix))
+		s := l.newSegment(p.base, 0, p.suffix)
+		s.reach = p.reach
+		r.obsolete = append(r.obsolete, s)
 		r.plan.segments = r.plan.segments[1:]
 	}
 	if err := r.openSegments(); err != nil {
@@ -209,6 +211,7 @@ func (r *recovery) openSegments() error {
 	var tail *segment // the one before, when its end was read and not taken from the name of the next
 	for i, p := range plans {
 		s := l.newSegment(p.base, c.SegmentIndexBytes, p.suffix)
+		s.reach = p.reach
 		l.segments = append(l.segments, s)
 		if r.write && tail != nil && tail.next < min(r.point, s.base) {
 			return l.corrupt(tail, tail.size, fmt.Sprintf("segment ends at offset %d, everything below %d was on disk", tail.next, r.point))
@@ -239,7 +242,7 @@ func (r *recovery) openSegments() error {
 		if err != nil {
 			return err
 		}
-		if s.reach = p.reach; r.torn == nil {
+		if r.torn == nil {
 			s.next = max(s.next, s.reach)
 		}
 	}

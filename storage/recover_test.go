@@ -524,3 +524,44 @@ func TestBatchAtTheEndOfAllOffsetsIsNone(t *testing.T) {
 	wantValues(t, readValues(t, l, 0, ReadUncommitted), "0=a")
 	rig.kill(l)
 }
+
+// The note of a segment that recovery takes away must not speak of another that gets the same base offset.
+func TestNoteOfALostSegmentGoesWithIt(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l, values := filledLog(t, rig, 14)
+	if _, err := l.Rewrite(3, 1, keepOffsets(3)); err != nil {
+		t.Fatal(err)
+	}
+	rig.kill(l)
+	first := filepath.Join(testLogDir, "00000000000000000000.log")
+	b := fileBytes(t, rig.fs, first)
+	b[len(b)-1] ^= 1
+	setFile(t, rig.fs, first, b)
+	l = rig.start() // with the recovery point lost
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), values[:2]...)
+	appendDurably(t, l, testBatch("again"))
+	appendDurably(t, l, testBatch("more"))
+	rig.kill(l)
+	l = rig.start()
+	wantOffsets(t, l, Offsets{LastStable: 4, HighWatermark: 4, End: 4})
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), append(values[:2:2], "2=again", "3=more")...)
+	rig.stop(l)
+}
+
+func TestNoteOfASegmentBelowTheLogStartGoesAtTheStart(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l, values := filledLog(t, rig, 14)
+	if _, err := l.Rewrite(0, 1, keepOffsets(0)); err != nil {
+		t.Fatal(err)
+	}
+	rig.kill(l)
+	rig.logStart = 4 // saved, and then the crash came
+	l = rig.start()
+	wantValues(t, readValues(t, l, 4, ReadUncommitted), values[4:]...)
+	for _, name := range filesOf(t, rig) {
+		if strings.HasSuffix(name, noteSuffix) {
+			t.Errorf("%s is left", name)
+		}
+	}
+	rig.stop(l)
+}

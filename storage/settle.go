@@ -25,6 +25,7 @@ func (r *recovery) finish() error {
 				return err
 			}
 		}
+		l.removeNote(s)
 	}
 	if err := r.removeSnapshots(); err != nil {
 		return err
