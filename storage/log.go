@@ -246,8 +246,8 @@ type Log struct {
 	retried  bool         // a recovery failed, perhaps after it had cut the log
 	takeover *recovery    // of an adopted log before its first append
 	doomed   []doomedFile // waiting for file.delete.delay.ms
-	// unswapped: the files of a replacement do not have their plain names yet, and get them at the next start.
-	unswapped bool
+	// unsettled: files of a rewrite do not have their plain names yet, or could not be removed; the next start sees to it.
+	unsettled bool
 }
 
 // newLog returns the log of a partition. It does no I/O: the log looks at its directory at its first use, or when

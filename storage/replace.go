@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,11 +80,17 @@ func (w *rewrite) replace() error {
 		err = w.settle()
 	}
 	if err != nil && w.swapped {
-		l.mu.Lock()
-		l.unswapped = true
-		l.mu.Unlock()
+		l.leaveUnsettled()
 	}
 	return err
+}
+
+// leaveUnsettled keeps the log from being rewritten before the next start: its directory has files by which a start would
+// take another rewrite for what it is not.
+func (l *Log) leaveUnsettled() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsettled = true
 }
 
 func (w *rewrite) note() string { return w.l.path(noteName(w.segment.base, w.next)) }
@@ -206,30 +211,40 @@ func (w *rewrite) settle() error {
 }
 
 // abandon removes what there is of a new segment that did not come to count: its .log file first and for good, since
-// without that the others count for nothing.
-func (w *rewrite) abandon() {
+// without that the others count for nothing. When it cannot, it says so, and the log is not rewritten before the next start.
+func (w *rewrite) abandon() error {
 	if w.segment == nil || w.swapped {
-		return
+		return nil
 	}
 	l := w.l
 	w.close()
 	w.segment.retire()
-	remove := func(name string) bool {
-		err := l.ctx.fs.Remove(name)
-		if err != nil && !notExist(err) {
-			l.logger().Warn("file of an abandoned rewrite could not be removed", "file", filepath.Base(name), "err", err)
-			return false
-		}
-		return true
+	err := w.removeFiles()
+	if err != nil {
+		l.leaveUnsettled()
+		l.logger().Warn("files of an abandoned rewrite could not be removed; the next start does", "segment", w.segment.base, "err", err)
 	}
+	return err
+}
+
+// removeFiles removes the files of the new segment, whatever their names are by now.
+func (w *rewrite) removeFiles() error {
+	l := w.l
 	for i, f := range w.segment.fileSet() {
 		name := segmentFile(l.dir, w.segment.base, f.suffix)
-		if !remove(name+swapSuffix) || !remove(name+cleanedSuffix) {
-			return
+		for _, suffix := range []string{swapSuffix, cleanedSuffix} {
+			if err := l.ctx.fs.Remove(name + suffix); err != nil && !notExist(err) {
+				return err
+			}
 		}
-		if i == 0 && l.ctx.files.syncDir(l.dir) != nil {
-			return
+		if i == 0 {
+			if err := l.ctx.files.syncDir(l.dir); err != nil {
+				return err
+			}
 		}
 	}
-	remove(w.note())
+	if err := l.ctx.fs.Remove(w.note()); err != nil && !notExist(err) {
+		return err
+	}
+	return nil
 }

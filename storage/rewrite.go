@@ -57,8 +57,11 @@ func (l *Log) Rewrite(base int64, count int, keep func(record.Batch) (record.Bat
 		err = w.replace()
 	}
 	if err != nil {
-		w.abandon()
-		if errors.Is(err, ErrNotRewritable) {
+		left := w.abandon()
+		switch {
+		case left != nil && errors.Is(err, ErrNotRewritable):
+			return res, w.failed(fmt.Errorf("%v; its files cannot be removed: %w", err, left)) // it is not for later
+		case errors.Is(err, ErrNotRewritable):
 			return res, err
 		}
 		return res, w.failed(err)
@@ -113,8 +116,8 @@ func (l *Log) mayRewrite() error {
 		return l.offline.Load()
 	case l.takeover != nil:
 		return fmt.Errorf("%w: nothing was appended yet to the directory that another broker wrote", ErrNotRewritable)
-	case l.unswapped:
-		return fmt.Errorf("%w: the files of an earlier rewrite could not get their names", ErrNotRewritable)
+	case l.unsettled:
+		return fmt.Errorf("%w: files of an earlier rewrite could not be renamed or removed", ErrNotRewritable)
 	}
 	return nil
 }

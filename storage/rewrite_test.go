@@ -309,6 +309,64 @@ func TestRewriteForgetsAbortedTransactionsOfEmptiedMarkers(t *testing.T) {
 	rig.stop(l)
 }
 
+// TestLeftoversOfARewriteLoseNothing has files of a rewrite that failed stay, because they cannot be removed, and crashes
+// after every operation of the next.
+func TestLeftoversOfARewriteLoseNothing(t *testing.T) {
+	for _, stuck := range []string{logSuffix, indexSuffix, timeIndexSuffix, noteSuffix} {
+		for i := range 4 {
+			when, next := []string{cleanedSuffix, swapSuffix}[i%2], []int64{0, 9}[i/2]
+			mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+			rig := newLogRig(t, mem)
+			failing, armed := false, false
+			var clones []*vfs.Mem
+			syncs := 0
+			rig.fs = vfs.After(vfs.Inject(mem, func(op vfs.Op) error {
+				if failing && op.Kind == vfs.OpSyncDir {
+					if syncs++; syncs == 1 && when == cleanedSuffix || syncs == 2 && when == swapSuffix {
+						return errInjected
+					}
+				}
+				if failing && op.Kind == vfs.OpRemove && strings.Contains(op.Name, stuck) {
+					return errInjected
+				}
+				return nil
+			}), func(op vfs.Op, err error) {
+				if armed && err == nil {
+					clones = append(clones, mem.CrashClone(1, 1))
+				}
+			})
+			l, values := filledLog(t, rig, 14)
+			failing = true
+			if _, err := l.Rewrite(0, 3, keepOffsets(1, 7)); err == nil {
+				t.Fatal("rewrite: got no error")
+			}
+			failing, armed = false, true
+			_, err := l.Rewrite(next, 1, keepOffsets(1, 9))
+			armed = false
+			rig.kill(l)
+			outcomes := []string{
+				fmt.Sprint(values),
+				fmt.Sprint(append([]string{values[1], values[7]}, values[9:]...)), // the first, after all
+			}
+			if next == 0 {
+				outcomes = append(outcomes, fmt.Sprint(append([]string{values[1]}, values[3:]...)))
+			} else {
+				outcomes = append(outcomes, fmt.Sprint(append(values[:10:10], values[12:]...)))
+			}
+			for i, c := range append(clones, mem.CrashClone(1, 1)) {
+				again := newLogRigAt(t, c, rig.dir)
+				again.configs = rig.configs
+				again.setPoint(12)
+				l := again.start()
+				if got := fmt.Sprint(readValues(t, l, 0, ReadUncommitted)); !slices.Contains(outcomes, got) {
+					t.Errorf("%s%s is stuck, next rewrite at %d: %v, crash %d: got %s, want one of %v", stuck, when, next, err, i, got, outcomes)
+				}
+				again.stop(l)
+			}
+		}
+	}
+}
+
 // TestCrashLeavesOldOrNewSegments takes a crash clone after every operation of a rewrite, keeping nothing or a share of
 // what was not synced, and wants the records of the old segments or of the new one.
 func TestCrashLeavesOldOrNewSegments(t *testing.T) {
