@@ -243,6 +243,9 @@ func (w *rewrite) removeFiles() error {
 			}
 		}
 	}
+	if w.sources[0].reach == w.next {
+		return nil // the note is the source's own
+	}
 	if err := l.ctx.fs.Remove(w.note()); err != nil && !notExist(err) {
 		return err
 	}

@@ -367,6 +367,27 @@ func TestLeftoversOfARewriteLoseNothing(t *testing.T) {
 	}
 }
 
+// TestAbandonedRewriteLeavesTheNoteOfItsSource gives up a rewrite of a segment that has a note already.
+func TestAbandonedRewriteLeavesTheNoteOfItsSource(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l, values := filledLog(t, rig, 11)
+	if _, err := l.Rewrite(3, 1, keepOffsets(3, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Rewrite(3, 1, func(b record.Batch) (record.Batch, error) {
+		if b.BaseOffset() == 4 {
+			return nil, errInjected
+		}
+		return nil, nil
+	}); !errors.Is(err, errInjected) {
+		t.Fatalf("rewrite: got %v, want the error of keep", err)
+	}
+	rig.kill(l)
+	l = rig.start() // with the recovery point lost
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), append(values[:5:5], values[6:]...)...)
+	rig.stop(l)
+}
+
 // TestCrashLeavesOldOrNewSegments takes a crash clone after every operation of a rewrite, keeping nothing or a share of
 // what was not synced, and wants the records of the old segments or of the new one.
 func TestCrashLeavesOldOrNewSegments(t *testing.T) {
