@@ -127,6 +127,9 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, &ConfigError{Err: err}
 	}
+	if err := checkInternalSegments(config); err != nil {
+		return nil, &ConfigError{Err: err}
+	}
 	listeners, dropped, err := parseListeners(config.List("listeners"), config.List("advertised.listeners"), config.List("controller.listener.names"))
 	if err != nil {
 		return nil, &ConfigError{Err: err}
@@ -317,6 +320,19 @@ func storageOptions(o *Options, config *wire.BrokerConfig) (storage.Options, err
 		err = errors.Join(err, fmt.Errorf("gateway.durability: got %q, want sync or async", d))
 	}
 	return so, err
+}
+
+// checkInternalSegments makes sure that the broker's own topics can be made: their segments may be no smaller than those
+// of any topic, though Kafka's configs of them allow it.
+func checkInternalSegments(config *wire.BrokerConfig) error {
+	const least = 1 << 20
+	var faults []error
+	for _, name := range []string{"offsets.topic.segment.bytes", "share.coordinator.state.topic.segment.bytes"} {
+		if got := config.Int(name); got < least {
+			faults = append(faults, fmt.Errorf("%s: %d, want at least %d, the smallest segment.bytes of a topic", name, got, least))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // cleanerConfig turns what broker configs say at the moment into the cleaner's config.

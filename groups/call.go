@@ -35,7 +35,7 @@ func enter[R any](ctx context.Context, c *Coordinator, group string, exclusive b
 	}
 	var none R
 	if _, err := c.EnsureTopic(); err != nil && !errors.Is(err, storage.ErrTopicExists) {
-		return none, fmt.Errorf("make %s: %w: %w", OffsetsTopic, ErrNotAvailable, err)
+		return none, fmt.Errorf("make %s: %w: %v", OffsetsTopic, ErrNotAvailable, err)
 	}
 	w := c.ownerOf(group)
 	if w == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"time"
 )
@@ -33,8 +34,8 @@ func (c *consumerChange) setRegex(old, m *consumerMember, maySee func(string) bo
 		case m.regex == "":
 			resolved = true
 		case before[m.regex] == 0:
-			if _, err := regexp.Compile(m.regex); err != nil {
-				return false, false, fmt.Errorf("%v: %w", err, ErrInvalidRegex)
+			if err := checkRegex(m.regex, after, g.env.topics.names()); err != nil {
+				return false, false, err
 			}
 			fresh = true
 		default:
@@ -46,6 +47,49 @@ func (c *consumerChange) setRegex(old, m *consumerMember, maySee func(string) bo
 		c.follows = func(now time.Time) step { return g.resolve(now, regexes, maySee) }
 	}
 	return changed, resolved, nil
+}
+
+// A regular expression is matched against every topic, which takes as many steps as it has instructions for each byte
+// of a name, while the group waits. Differs from Kafka: what a group's expressions may take is bounded.
+const (
+	MaxRegexBytes = 4 << 10
+	MaxRegexSteps = 100_000_000
+)
+
+// checkRegex says whether a new regular expression compiles, and whether the group's can be matched in time. Errors:
+// ErrInvalidRegex.
+func checkRegex(regex string, all map[string]int, names []string) error {
+	if n := len(regex); n > MaxRegexBytes {
+		return fmt.Errorf("regular expression of %d bytes, want at most %d: %w", n, MaxRegexBytes, ErrInvalidRegex)
+	}
+	if _, err := regexp.Compile(regex); err != nil {
+		return fmt.Errorf("%v: %w", err, ErrInvalidRegex)
+	}
+	steps := 0
+	for r := range all {
+		steps += regexSteps(r, names)
+	}
+	if steps > MaxRegexSteps {
+		return fmt.Errorf("regular expressions that take %d steps for the %d topics, want at most %d: %w", steps, len(names), MaxRegexSteps, ErrInvalidRegex)
+	}
+	return nil
+}
+
+// regexSteps is the most steps that it can take to match a regular expression against names.
+func regexSteps(regex string, names []string) int {
+	parsed, err := syntax.Parse(regex, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0
+	}
+	bytes := 0
+	for _, name := range names {
+		bytes += len(name)
+	}
+	return len(prog.Inst) * bytes
 }
 
 // mustResolve says whether the regular expressions are to be resolved again.
@@ -82,10 +126,13 @@ func (g *consumerGroup) resolve(now time.Time, regexes []string, maySee func(str
 		if g.regexMembers[regex] == 0 {
 			continue
 		}
-		r := &resolvedRegex{topics: matching(regex, names), version: int64(version), timeMs: now.UnixMilli()}
 		var before []string
 		if old := g.regexes[regex]; old != nil {
 			before = old.topics
+		}
+		r := &resolvedRegex{topics: before, version: int64(version), timeMs: now.UnixMilli()}
+		if regexSteps(regex, names) <= MaxRegexSteps { // the topics may have become too many since it was checked
+			r.topics = matching(regex, names)
 		}
 		bump = bump || !slices.Equal(before, r.topics)
 		all[regex] = r

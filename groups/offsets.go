@@ -43,6 +43,18 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, r *CommitRequest) ([]er
 	})
 }
 
+// leastCommit is the size of the smallest record that a commit can be: with an empty group id and a topic of one letter.
+const leastCommit = 42
+
+// MostCommits is how many commits can fit into one batch of __consumer_offsets; a request with more of them is refused
+// with ErrCommitTooLarge in any case, and need not be looked at.
+func (c *Coordinator) MostCommits() int {
+	if t, ok := c.o.Store.Topic(OffsetsTopic); ok {
+		return int(t.Config().MaxMessageBytes) / leastCommit
+	}
+	return 1 << 16
+}
+
 // checkCommit says whether a commit may be stored in a group that may not exist.
 // Kafka: OffsetMetadataManager.validateOffsetCommit.
 func checkCommit(now time.Time, e *entry, r *CommitRequest) ([]error, error) {

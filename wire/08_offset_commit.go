@@ -29,6 +29,10 @@ func (s *Server) offsetCommit(r *request, req *kmsg.OffsetCommitRequest) (*kmsg.
 		fillOffsetCommit(resp, req, kerr.GroupAuthorizationFailed.Code)
 		return resp, nil
 	}
+	if countCommits(req) > s.groups.MostCommits() {
+		fillOffsetCommit(resp, req, errorCode(groups.ErrCommitTooLarge))
+		return resp, nil
+	}
 	commits, answers := s.checkOffsetCommit(r, req, resp)
 	if len(commits) == 0 {
 		return resp, nil
@@ -117,15 +121,24 @@ func (s *Server) committedTopic(r *request, name string, id [16]byte) (*storage.
 	return t, 0
 }
 
+// countCommits is the number of partitions that are to be committed.
+func countCommits(req *kmsg.OffsetCommitRequest) (n int) {
+	for i := range req.Topics {
+		n += len(req.Topics[i].Partitions)
+	}
+	return n
+}
+
 // fillOffsetCommit answers every partition with one code.
 func fillOffsetCommit(resp *kmsg.OffsetCommitResponse, req *kmsg.OffsetCommitRequest, code int16) {
 	for _, rt := range req.Topics {
 		at := kmsg.NewOffsetCommitResponseTopic()
 		at.Topic, at.TopicID = rt.Topic, rt.TopicID
-		for _, rp := range rt.Partitions {
-			ap := kmsg.NewOffsetCommitResponseTopicPartition()
-			ap.Partition, ap.ErrorCode = rp.Partition, code
-			at.Partitions = append(at.Partitions, ap)
+		at.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(rt.Partitions))
+		for i := range rt.Partitions {
+			ap := &at.Partitions[i]
+			*ap = kmsg.NewOffsetCommitResponseTopicPartition()
+			ap.Partition, ap.ErrorCode = rt.Partitions[i].Partition, code
 		}
 		resp.Topics = append(resp.Topics, at)
 	}

@@ -229,3 +229,25 @@ func TestOffsetCommitOfMembersAtEveryVersion(t *testing.T) {
 		})
 	}
 }
+
+func TestOffsetCommitOfMoreThanFitsIsNotLookedAt(t *testing.T) {
+	b := withGroups(newBroker(t, nil))
+	b.topic("orders", 1)
+	if code := b.commitCode(b.commitRequest(9, "orders", 0)); code != 0 { // makes the topic of offsets
+		t.Fatalf("error %d, want 0", code)
+	}
+	large := b.commitRequest(9, "ghost", 0)
+	p := large.Topics[0].Partitions[0]
+	for range b.s.groups.MostCommits() {
+		large.Topics[0].Partitions = append(large.Topics[0].Partitions, p)
+	}
+	answers := ask[*kmsg.OffsetCommitResponse](b, large).Topics[0].Partitions
+	if n := len(large.Topics[0].Partitions); len(answers) != n {
+		t.Fatalf("%d answers, want %d", len(answers), n)
+	}
+	for _, p := range answers {
+		if p.ErrorCode != -1 {
+			t.Fatalf("partition %d: error %d, want -1 for each, also of a topic that is not there", p.Partition, p.ErrorCode)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
@@ -195,6 +196,9 @@ func limitsPage() string {
 		{"partitions made by one Metadata", number(fmt.Sprint(maxNewPartitions)), "none of its topics is made"},
 		{"partitions in an answer to DescribeTopicPartitions", byDefault("max.request.partition.size.limit"), "the answer has a cursor for the rest"},
 		{"bytes of text with a committed offset", byDefault("offset.metadata.max.bytes"), "OFFSET_METADATA_TOO_LARGE"},
+		{"offsets in one OffsetCommit", "what fits into one batch of `__consumer_offsets`, as in Kafka", "UNKNOWN_SERVER_ERROR for each, without a look at them"},
+		{"bytes of a regular expression of ConsumerGroupHeartbeat", number(fmt.Sprint(groups.MaxRegexBytes)) + "; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},
+		{"steps that the regular expressions of a group take for all topics", number(fmt.Sprint(groups.MaxRegexSteps)) + ", instructions times bytes of names; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION for a new one"},
 		{"configs in an answer to DescribeConfigs", number(fmt.Sprint(maxDescribed)), "INVALID_REQUEST for the resources that are too many"},
 		{"bytes of a config's value", number(fmt.Sprint(maxConfigValue)), "INVALID_CONFIG"},
 	} {

@@ -94,7 +94,7 @@ func (st *State) TopicConfigs() map[string]string {
 // What was stored before is forgotten. Errors: ErrNotAvailable.
 func (st *State) Initialize(ctx context.Context, k Key, start int64) error {
 	if _, err := st.EnsureTopic(); err != nil && !errors.Is(err, storage.ErrTopicExists) {
-		return fmt.Errorf("make %s: %w: %w", StateTopic, ErrNotAvailable, err)
+		return fmt.Errorf("make %s: %w: %v", StateTopic, ErrNotAvailable, err)
 	}
 	return st.call(ctx, k, func(now time.Time, s *shard, e *entry, reply func(error)) {
 		after := initial(e.stored, start, now.UnixMilli())
