@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -165,6 +166,7 @@ func (c *Cleaner) RetainLog(l *storage.Log) error {
 // Compact compacts what is due by the clock of Options, the dirtiest log first, with as many threads as Config says, and
 // applies retention to the logs that have both policies. It returns when nothing is due any more or ctx ends.
 func (c *Cleaner) Compact(ctx context.Context) {
+	c.forgetDeleted()
 	config := c.o.Config()
 	if config.MaxIOBytes > 0 && config.MaxIOBytes < unlimitedBytes {
 		c.limiter.SetBurst(2 * readBytes)
@@ -309,6 +311,13 @@ func (c *Cleaner) putAside(l *storage.Log, err error) {
 	c.setAside[l] = err
 	c.mu.Unlock()
 	c.o.Logger.Error("log cannot be cleaned and is set aside until the next start", "log", name(l), "err", err)
+}
+
+// forgetDeleted lets go of logs that were set aside and whose topics have been deleted since.
+func (c *Cleaner) forgetDeleted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.setAside, func(l *storage.Log, _ error) bool { return l.Status() == storage.StatusDeleted })
 }
 
 // passing reports whether err says that the log changed or went while it was worked at.

@@ -179,6 +179,14 @@ func TestLogThatFailsIsSetAside(t *testing.T) {
 	if n := bad.Size() / 70; n < 40 {
 		t.Errorf("bad-0 has about %d records, want all", n)
 	}
+	topic, _ := s.Topic("bad")
+	if err := s.DeleteTopic(topic.ID()); err != nil {
+		t.Fatal(err)
+	}
+	c.Compact(context.Background())
+	if st := c.Stats(); len(st.SetAside) != 0 {
+		t.Errorf("set aside after its topic was deleted: %+v", st.SetAside)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/kaen-log/gateway/storage"
@@ -15,7 +16,8 @@ import (
 // such group: s.ensure makes it. reply must be called exactly once, by f or by what
 // it started; it does not block.
 //
-// The other errors are ErrLoading, ErrNotAvailable when __consumer_offsets cannot be
+// The other errors are ErrInvalidGroupID for an id that no record has room for,
+// ErrLoading, ErrNotAvailable when __consumer_offsets cannot be
 // made or the coordinator stops, and ErrNotCoordinator when the partition cannot be
 // read or is deleted.
 func call[R any](ctx context.Context, c *Coordinator, group string, f func(now time.Time, s *shard, e *entry, reply func(R, error)) step) (R, error) {
@@ -34,6 +36,9 @@ func enter[R any](ctx context.Context, c *Coordinator, group string, exclusive b
 		err error
 	}
 	var none R
+	if err := tooLong(group); err != nil {
+		return none, fmt.Errorf("group id of %w: %w", err, ErrInvalidGroupID)
+	}
 	if _, err := c.EnsureTopic(); err != nil && !errors.Is(err, storage.ErrTopicExists) {
 		return none, fmt.Errorf("make %s: %w: %v", OffsetsTopic, ErrNotAvailable, err)
 	}
@@ -63,6 +68,21 @@ func enter[R any](ctx context.Context, c *Coordinator, group string, exclusive b
 	case <-c.life.Done():
 		return none, fmt.Errorf("group %q: the coordinator stops: %w", group, ErrNotAvailable)
 	}
+}
+
+// maxText is how many bytes the texts may have that go into keys and into records of
+// classic groups: the lengths there have 16 bits. A flexible request has room for more.
+const maxText = math.MaxInt16
+
+// tooLong says which of the texts no record has room for. Differs from Kafka: there
+// such a request ends its connection.
+func tooLong(texts ...string) error {
+	for _, s := range texts {
+		if len(s) > maxText {
+			return fmt.Errorf("%d bytes, want at most %d", len(s), maxText)
+		}
+	}
+	return nil
 }
 
 // look runs f under the lock at once, for reads: what it sees is durable. e is nil

@@ -10,7 +10,7 @@ import (
 // JoinGroup lets a member join, and waits until the rebalance that follows from it is
 // over, or ctx ends; a join that is parked stays so. With an error, the reply may
 // hold a member id. Errors: ErrInvalidGroupID, ErrInvalidSessionTimeout,
-// ErrInconsistentProtocol, ErrGroupMaxSize, ErrMemberIDRequired, ErrUnknownMemberID,
+// ErrInvalidRequest, ErrInconsistentProtocol, ErrGroupMaxSize, ErrMemberIDRequired, ErrUnknownMemberID,
 // ErrFencedInstanceID, ErrRebalanceInProgress, and those that every call has:
 // ErrLoading, ErrNotAvailable, ErrNotCoordinator.
 //
@@ -24,9 +24,26 @@ func (c *Coordinator) JoinGroup(ctx context.Context, r *JoinRequest) (JoinReply,
 		return JoinReply{MemberID: r.MemberID}, fmt.Errorf("session timeout %v, want %v to %v: %w",
 			r.SessionTimeout, config.MinSessionTimeout, config.MaxSessionTimeout, ErrInvalidSessionTimeout)
 	}
+	if err := r.tooLong(); err != nil {
+		return JoinReply{MemberID: r.MemberID}, fmt.Errorf("text of %w: %w", err, ErrInvalidRequest)
+	}
 	return call(ctx, c, r.Group, func(now time.Time, s *shard, e *entry, reply func(JoinReply, error)) step {
 		return s.join(now, e, r, reply)
 	})
+}
+
+// tooLong says what of a join no record has room for. An id that the member is given is
+// longer than what it begins with by a dash and a UUID.
+func (r *JoinRequest) tooLong() error {
+	const given = "-00000000-0000-0000-0000-000000000000"
+	texts := []string{r.ProtocolType, r.ClientID + given}
+	if r.InstanceID != nil {
+		texts = append(texts, *r.InstanceID+given)
+	}
+	for _, p := range r.Protocols {
+		texts = append(texts, p.Name)
+	}
+	return tooLong(texts...)
 }
 
 // join dispatches a join to the group, made when a new member comes. An empty

@@ -87,6 +87,14 @@ func (r *ConsumerHeartbeatRequest) check(config *Config) error {
 	case r.MemberEpoch < staticAwayEpoch:
 		return invalid(fmt.Sprintf("member epoch %d, want at least -2", r.MemberEpoch))
 	}
+	if err := tooLong(r.MemberID); err != nil {
+		return invalid("member id of " + err.Error())
+	}
+	if r.Regex != nil {
+		if err := tooLong(*r.Regex); err != nil {
+			return invalid("regular expression of " + err.Error())
+		}
+	}
 	if r.Assignor != nil && !slices.Contains(config.ConsumerAssignors, *r.Assignor) {
 		return fmt.Errorf("assignor %q, want one of %s: %w", *r.Assignor, strings.Join(config.ConsumerAssignors, ", "), ErrUnsupportedAssignor)
 	}

@@ -66,6 +66,9 @@ func (r *ShareHeartbeatRequest) check() error {
 	case r.MemberEpoch < leavingEpoch:
 		return invalid("member epoch %d, want at least -1", r.MemberEpoch)
 	}
+	if err := tooLong(r.MemberID); err != nil {
+		return invalid("member id of %v", err)
+	}
 	return nil
 }
 

@@ -6,6 +6,8 @@
 //	DIR/meta.properties                    who the directory belongs to
 //	DIR/recovery-point-offset-checkpoint   per partition: everything below is on disk and need not be scanned
 //	DIR/log-start-offset-checkpoint        per partition: where it starts, once that is above 0
+//	DIR/cleaner-offset-checkpoint          per partition: up to where compaction has cleaned it
+//	DIR/replication-offset-checkpoint      per partition: the high watermark, for people; nothing is decided by it
 //	DIR/.kafka_cleanshutdown               the store was stopped in order
 //	DIR/.lock                              held by the process that serves the directory
 //	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs
@@ -60,13 +62,14 @@
 //	wire Server.creating over the creation of topics
 //	wire Server.altering over the commit of changed configs
 //	producerIDs.mu       over the commit of a block of producer ids
+//	Cleaner.mu           no I/O
 //	retirements.moves    over the moving of directories
 //	Log.rewriting        over the rewriting of segments of that log
 //	Topic.mu             over the making of a log; no I/O
 //	Store.defaultsMu     no I/O
 //	Log.loadMu           no I/O
-//	Log.mu               over recovery, writes, rolls and cuts of that log; over a sync only in recovery, in a cut
-//	                     and in the first append
+//	Log.mu               over recovery, writes, rolls and cuts of that log, and over the renaming and removal of its files;
+//	                     over a sync only in recovery, in a cut and in the first append
 //	committer.mu         no I/O
 //	watches.mu           no I/O
 //	metadataLog.mu       no I/O

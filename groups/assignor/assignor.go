@@ -113,7 +113,7 @@ func newBoard(g *Group, topics []storage.TopicID) board {
 // partition.
 func (b board) claim(t storage.TopicID, partition, member int32) bool {
 	owners := b[t]
-	if int(partition) >= len(owners) || owners[partition] != nobody {
+	if partition < 0 || int(partition) >= len(owners) || owners[partition] != nobody {
 		return false
 	}
 	owners[partition] = member

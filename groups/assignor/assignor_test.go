@@ -44,6 +44,22 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// An assignment that a client made, or that another version has written, may name what
+// there is not.
+func TestPartitionsThatDoNotExistAreNotKept(t *testing.T) {
+	for _, name := range []string{"uniform", "range"} {
+		for _, same := range []bool{true, false} {
+			assign, _ := ByName(name)
+			g := &Group{SameTopics: same, Partitions: map[storage.TopicID]int32{topicN(1): 2}, Members: []Member{
+				{ID: "a", Topics: []storage.TopicID{topicN(1)}, Assigned: Partitions{topicN(1): {-1 << 31, -1, 1, 2, 1<<31 - 1}, topicN(2): {-1, 0}}},
+			}}
+			if got, want := assign(g)[0], (Partitions{topicN(1): {0, 1}}); !got.Equal(want) {
+				t.Errorf("%s, same topics %v: got %v, want %v", name, same, got, want)
+			}
+		}
+	}
+}
+
 func parseVector(t *testing.T, text string) (Func, *Group) {
 	t.Helper()
 	number := func(s string) int {
