@@ -51,7 +51,7 @@ type Cleaner struct {
 
 	mu       sync.Mutex
 	busy     map[*storage.Log]bool  // guarded by mu; being cleaned
-	setAside map[*storage.Log]error // guarded by mu; not cleaned again before a restart, and why
+	setAside map[*storage.Log]error // guarded by mu; not compacted again before a restart, and why
 	stats    Stats                  // guarded by mu
 }
 
@@ -111,8 +111,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Retain applies retention once to every log that is not compacted, by the clock of Options. It returns when that is done
-// or ctx ends.
+// Retain applies retention once to every log that is not compacted, by the clock of Options, also to one that was set aside
+// while it was. It returns when that is done or ctx ends. Kafka: LogCleanerManager.pauseCleaningForNonCompactedPartitions.
 func (c *Cleaner) Retain(ctx context.Context) {
 	for _, l := range c.o.Store.Logs() {
 		if ctx.Err() != nil {
@@ -199,7 +199,7 @@ func (c *Cleaner) Compact(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if g := l.Config(); g.Compact && g.Delete && c.take(l) {
+		if g := l.Config(); g.Compact && g.Delete && c.takeCompacted(l) {
 			c.retain(l)
 			c.give(l)
 		}
@@ -227,19 +227,26 @@ func (c *Cleaner) pace(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// take marks a log as being worked at; false when it is already, was set aside, or is in a directory as another broker
-// left it.
+// take marks a log as being worked at; false when it is already, or is in a directory as another broker left it.
 func (c *Cleaner) take(l *storage.Log) bool {
 	if l.Untouched() {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, aside := c.setAside[l]; aside || c.busy[l] {
+	if c.busy[l] {
 		return false
 	}
 	c.busy[l] = true
 	return true
+}
+
+// takeCompacted is take for a log that is compacted, which must not have been set aside either.
+func (c *Cleaner) takeCompacted(l *storage.Log) bool {
+	c.mu.Lock()
+	_, aside := c.setAside[l]
+	c.mu.Unlock()
+	return !aside && c.take(l)
 }
 
 func (c *Cleaner) give(l *storage.Log) {
@@ -253,7 +260,7 @@ func (c *Cleaner) give(l *storage.Log) {
 func (c *Cleaner) dirtiest() (best *storage.Log, ch choice, ok bool) {
 	nowMs := c.o.Now().UnixMilli()
 	for _, l := range c.o.Store.Logs() {
-		if !l.Config().Compact || !c.take(l) {
+		if !l.Config().Compact || !c.takeCompacted(l) {
 			continue
 		}
 		x, err := choose(l, l.CleanedTo(), nowMs)

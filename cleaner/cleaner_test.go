@@ -180,6 +180,13 @@ func TestLogThatFailsIsSetAside(t *testing.T) {
 		t.Errorf("bad-0 has about %d records, want all", n)
 	}
 	topic, _ := s.Topic("bad")
+	if err := s.SetTopicConfigs(topic.ID(), map[string]string{"cleanup.policy": "delete", "retention.bytes": "0"}); err != nil {
+		t.Fatal(err)
+	}
+	c.Retain(context.Background())
+	if o, err := bad.Offsets(); err != nil || o.LogStart != o.End {
+		t.Errorf("bad-0 is %+v, %v after it is not compacted any more, want its records gone", o, err)
+	}
 	if err := s.DeleteTopic(topic.ID()); err != nil {
 		t.Fatal(err)
 	}

@@ -244,6 +244,32 @@ func TestTheLogHoldsUpdatesSinceTheLastSnapshot(t *testing.T) {
 	w.want("summary", w.summary(0), "1 8 true")
 }
 
+// A state that nobody changes any more keeps nothing of what others write behind it.
+func TestAStateThatRestsDoesNotKeepTheLog(t *testing.T) {
+	w := newWorld(t, Config{UpdatesPerSnapshot: 3, Group: func(string) GroupConfig {
+		return GroupConfig{Limits: Limits{MaxLocks: 100, MaxDeliveries: 5, Lock: time.Hour}}
+	}})
+	w.st.o.Config.StatePartitions = 1
+	w.produce(0, 30)
+	w.initialize(1, 5) // rests
+	w.initialize(0, 0)
+	w.fetch(w.request("a", 0))
+	for o := range int64(3) {
+		if err := w.ack("a", 0, 2*o, 2*o, Accept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shard := w.st.shardOf(w.key(0))
+	w.want("records", stateRecords(t, shard.log), "snapshot0 snapshot0 update0 update0 update0")
+	for range 3 {
+		w.now = w.now.Add(10 * time.Minute)
+		w.tick()
+	}
+	w.want("pruned", stateRecords(t, shard.log), "snapshot1 snapshot1")
+	w.want("what rests", w.summary(1), "5 0 true")
+	w.want("what does not", w.summary(0), "1 2 true")
+}
+
 // stateRecords names the records of a log.
 func stateRecords(t *testing.T, log *storage.Log) string {
 	t.Helper()

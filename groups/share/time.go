@@ -111,22 +111,29 @@ func (st *State) pruneDue(now time.Time) bool {
 }
 
 // refresh makes old snapshots anew, and returns the offset before which the log holds
-// nothing that is needed: 0 when that is not known. Caller holds mu. Kafka:
+// nothing that is needed: 0 when that is not known. A snapshot that nothing was added to
+// is made anew too when it keeps records that others need no more; where each state has
+// one record, all is as short as can be. Caller holds mu. Kafka:
 // ShareCoordinatorShard.snapshotColdPartitions, ShareCoordinatorOffsetsManager.
 func (s *shard) refresh(now time.Time) (keep int64) {
 	if len(s.inFlight) > 0 {
 		return 0
 	}
+	states := int64(0)
 	for _, e := range s.entries {
 		if e.stored == nil {
 			continue
 		}
-		if keep == 0 || e.stored.snapshot < keep {
+		if states++; states == 1 || e.stored.snapshot < keep {
 			keep = e.stored.snapshot
 		}
 	}
+	offsets, err := s.log.Offsets()
+	if err != nil || offsets.HighWatermark-keep <= states {
+		return keep
+	}
 	for _, e := range s.entries {
-		if e.stored != nil && e.stored.updates > 0 && now.UnixMilli()-e.stored.writtenMs >= s.st.o.Config.ColdSnapshot.Milliseconds() {
+		if e.stored != nil && now.UnixMilli()-e.stored.writtenMs >= s.st.o.Config.ColdSnapshot.Milliseconds() {
 			s.snapshot(now, e, e.stored.rewritten(now.UnixMilli()), func(error) {})
 		}
 	}
