@@ -10,7 +10,8 @@ import (
 type choice struct {
 	// Offsets [firstDirty, ceiling) are new since the last pass and may be cleaned.
 	firstDirty, ceiling int64
-	// cleanBytes and dirtyBytes are those of the segments before firstDirty, and from there to the ceiling.
+	// cleanBytes are those of the segments that begin before firstDirty, dirtyBytes those of the segments that reach beyond
+	// it, up to the ceiling. A segment in which firstDirty lies is both.
 	cleanBytes, dirtyBytes int64
 	// overdue: something dirty is older than max.compaction.lag.ms.
 	overdue bool
@@ -31,7 +32,7 @@ func (c choice) due(config *storage.TopicConfig) bool {
 
 // assess says what compaction could do for a log that was cleaned up to the offset cleanedTo. first is the first
 // timestamp of each segment, as Log.FirstTimestamp gives it; it is asked for the dirty ones only. Kafka:
-// LogCleanerManager.cleanableOffsets, calculateCleanableBytes, maxCompactionDelay.
+// LogCleanerManager.cleanableOffsets, calculateCleanableBytes, maxCompactionDelay; LogToClean.
 func assess(segments []storage.SegmentInfo, o storage.Offsets, cleanedTo int64, c *storage.TopicConfig, nowMs int64, first func(base int64) (int64, error)) (choice, error) {
 	ch := choice{firstDirty: cleanedTo}
 	if cleanedTo < o.LogStart || cleanedTo > o.End {
@@ -43,8 +44,10 @@ func assess(segments []storage.SegmentInfo, o storage.Offsets, cleanedTo int64, 
 		if !s.Closed || s.NextOffset > o.LastStable {
 			break
 		}
-		if s.NextOffset <= ch.firstDirty {
+		if s.BaseOffset < ch.firstDirty {
 			ch.cleanBytes += s.Size
+		}
+		if s.NextOffset <= ch.firstDirty {
 			continue
 		}
 		if c.MinCompactionLagMs > 0 && s.MaxTimestamp > nowMs-c.MinCompactionLagMs {
@@ -52,8 +55,8 @@ func assess(segments []storage.SegmentInfo, o storage.Offsets, cleanedTo int64, 
 		}
 		ch.dirtyBytes += s.Size
 		ch.ceiling = s.NextOffset
-		if ch.overdue {
-			continue
+		if ch.overdue || lag >= nowMs {
+			continue // no timestamp is that old
 		}
 		timestamp, err := first(s.BaseOffset)
 		if err != nil {

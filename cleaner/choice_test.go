@@ -30,7 +30,7 @@ func TestAssess(t *testing.T) {
 		{"nothing is dirty", segmentsOf(1, 1, 1), 9, 6, plain, never, choice{6, 6, 200, 0, false}, false},
 		{"CLN-10 the last stable offset", segmentsOf(1, 1, 1, 1), 5, 0, plain, never, choice{0, 3, 0, 100, false}, true},
 		{"a checkpoint beyond the end", segmentsOf(1, 1, 1), 9, 99, plain, never, choice{0, 6, 0, 200, false}, true},
-		{"a checkpoint in the middle of a segment", segmentsOf(1, 1, 1), 9, 4, plain, never, choice{4, 6, 100, 100, false}, false},
+		{"a checkpoint in the middle of a segment", segmentsOf(1, 1, 1), 9, 4, plain, never, choice{4, 6, 200, 100, false}, false},
 		{"only the open segment", segmentsOf(1), 3, 0, plain, never, choice{0, 0, 0, 0, false}, false},
 		{"min.compaction.lag.ms", segmentsOf(now-100, now-99, now-500, now), 12, 0,
 			storage.TopicConfig{Compact: true, MinCompactionLagMs: 100, MaxCompactionLagMs: math.MaxInt64}, never, choice{0, 3, 0, 100, false}, true},

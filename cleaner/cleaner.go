@@ -81,27 +81,38 @@ func (c *Cleaner) Run(ctx context.Context) error {
 	return nil
 }
 
-// retainLoop sweeps every CheckInterval.
+// retainLoop sweeps after InitialDelay, and every CheckInterval from then on.
 func (c *Cleaner) retainLoop(ctx context.Context) {
-	due := c.o.Now().Add(c.o.Config().InitialDelay)
-	for sleep(ctx, wakeInterval) {
-		if now := c.o.Now(); !now.Before(due) {
+	last, first := c.o.Now(), true
+	interval := c.o.Config().InitialDelay
+	for sleep(ctx, min(interval, wakeInterval)) {
+		if !first {
+			interval = c.o.Config().CheckInterval
+		}
+		if now := c.o.Now(); now.Sub(last) >= interval || now.Before(last) {
 			c.Retain(ctx)
-			due = now.Add(c.o.Config().CheckInterval)
+			last, first = now, false
 		}
 	}
 }
 
-// compactLoop compacts what is due, then sleeps for Backoff.
+// compactLoop compacts what is due, then leaves it for Backoff.
 func (c *Cleaner) compactLoop(ctx context.Context) {
-	for sleep(ctx, c.o.Config().Backoff) {
-		c.Compact(ctx)
+	last := c.o.Now()
+	for sleep(ctx, min(c.o.Config().Backoff, wakeInterval)) {
+		if now := c.o.Now(); now.Sub(last) >= c.o.Config().Backoff || now.Before(last) {
+			c.Compact(ctx)
+			last = c.o.Now()
+		}
 	}
 }
 
+// leastSleep keeps a loop whose config has no pause from using a processor for itself.
+const leastSleep = 10 * time.Millisecond
+
 // sleep returns false when ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(max(d, leastSleep))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -164,7 +175,8 @@ func (c *Cleaner) RetainLog(l *storage.Log) error {
 }
 
 // Compact compacts what is due by the clock of Options, the dirtiest log first, with as many threads as Config says, and
-// applies retention to the logs that have both policies. It returns when nothing is due any more or ctx ends.
+// applies retention to the logs that have both policies, after each pass and at the end. It returns when nothing is due any
+// more or ctx ends. Kafka: LogCleaner.cleanFilthiestLog.
 func (c *Cleaner) Compact(ctx context.Context) {
 	c.forgetDeleted()
 	config := c.o.Config()
@@ -174,27 +186,43 @@ func (c *Cleaner) Compact(ctx context.Context) {
 	} else {
 		c.limiter.SetLimit(rate.Inf)
 	}
+	c.forgetDeleted()
 	var threads sync.WaitGroup
 	for range max(config.Threads, 1) {
-		threads.Go(func() {
-			var own *compactor
-			for ctx.Err() == nil {
-				l, ch, ok := c.dirtiest()
-				if !ok {
-					return
-				}
-				if own == nil {
-					own = c.compactor(config)
-				}
-				done := c.compact(ctx, own, l, ch)
-				c.give(l)
-				if !done {
-					return // the next turn looks again
-				}
-			}
-		})
+		threads.Go(func() { c.compactSome(ctx, config) })
 	}
 	threads.Wait()
+	c.retainCompacted(ctx)
+}
+
+// compactSome is what one thread does in a turn of Compact.
+func (c *Cleaner) compactSome(ctx context.Context, config Config) {
+	var own *compactor
+	var changed []*storage.Log // are left alone for the rest of the turn
+	defer func() {
+		for _, l := range changed {
+			c.give(l)
+		}
+	}()
+	for ctx.Err() == nil {
+		l, ch, ok := c.dirtiest()
+		if !ok {
+			return
+		}
+		if own == nil {
+			own = c.compactor(config)
+		}
+		if c.compact(ctx, own, l, ch) {
+			c.give(l)
+		} else {
+			changed = append(changed, l)
+		}
+		c.retainCompacted(ctx)
+	}
+}
+
+// retainCompacted applies retention once to every log that has both policies and is not being worked at.
+func (c *Cleaner) retainCompacted(ctx context.Context) {
 	for _, l := range c.o.Store.Logs() {
 		if ctx.Err() != nil {
 			return

@@ -92,7 +92,7 @@ func TestRunCleansByTheClock(t *testing.T) {
 		time.Sleep(time.Hour)
 		starts("0+50 0+7 50+0") // deletion of compacted logs follows each turn of the cleaner
 		time.Sleep(5 * time.Minute)
-		starts("50+0 0+7 50+0")
+		starts("50+0 0+7 50+0") // that of others comes every five minutes, from half a minute after the start on
 		stop()
 		<-ended
 		if st := c.Stats(); st.Passes != 2 || st.SegmentsDeleted == 0 || len(st.SetAside) > 0 {
@@ -364,4 +364,49 @@ func TestADayStaysBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRetentionBeginsAfterTheInitialDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: time.Now}), Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := topicLog(t, s, "old", map[string]string{"retention.ms": "1000"})
+		fill(t, old, 5, 5, time.Now())
+		c := New(Options{Store: s, Now: time.Now})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			c.Run(ctx)
+		}()
+		start := func() int64 {
+			synctest.Wait()
+			o, _ := old.Offsets()
+			return o.LogStart
+		}
+		time.Sleep(29 * time.Second)
+		if got := start(); got != 0 {
+			t.Errorf("log start %d before the initial delay, want 0", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := start(); got != 5 {
+			t.Errorf("log start %d after the initial delay, want 5", got)
+		}
+		fill(t, old, 5, 5, time.Now())
+		time.Sleep(4*time.Minute + 58*time.Second)
+		if got := start(); got != 5 {
+			t.Errorf("log start %d before the interval is over, want 5", got)
+		}
+		time.Sleep(3 * time.Second)
+		if got := start(); got != 10 {
+			t.Errorf("log start %d after the interval, want 10", got)
+		}
+		stop()
+		<-ended
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

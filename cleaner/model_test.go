@@ -62,6 +62,7 @@ type model struct {
 	wrote     map[int64]*written
 	next      int64
 	sequences map[int64]int32   // of idempotent producers
+	epochs    map[int64]int16   // likewise; a marker may bring the next
 	txns      map[int64][]int64 // offsets of open transactions
 	starts    int
 }
@@ -69,7 +70,7 @@ type model struct {
 func runModel(t *testing.T, seed uint64) {
 	m := &model{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), now: time.UnixMilli(1_700_000_000_000),
-		wrote: map[int64]*written{}, sequences: map[int64]int32{}, txns: map[int64][]int64{},
+		wrote: map[int64]*written{}, sequences: map[int64]int32{}, epochs: map[int64]int16{}, txns: map[int64][]int64{},
 	}
 	m.fs = vfs.NewMem(vfs.MemOptions{Now: m.clock})
 	m.configs = map[string]string{
@@ -97,7 +98,7 @@ func runModel(t *testing.T, seed uint64) {
 		case p < 92:
 			m.restart()
 		default:
-			m.now = m.now.Add(time.Duration(m.rand.IntN(120_000)-20_000) * time.Millisecond)
+			m.now = m.now.Add(time.Duration(m.rand.IntN(200_000)-40_000) * time.Millisecond)
 		}
 		if t.Failed() {
 			return
@@ -156,7 +157,7 @@ func (m *model) append() {
 	state := committed
 	if m.rand.IntN(3) == 0 {
 		producer = int64(100 + m.rand.IntN(4))
-		o.HasProducer, o.ProducerID, o.BaseSequence = true, producer, m.sequences[producer]
+		o.HasProducer, o.ProducerID, o.ProducerEpoch, o.BaseSequence = true, producer, m.epochs[producer], m.sequences[producer]
 		if producer >= 102 {
 			o.Transactional, state = true, open
 		}
@@ -211,7 +212,11 @@ func (m *model) endTxn() {
 			}
 		}
 		delete(m.txns, producer)
-		m.write(record.EndTxnMarker(producer, 0, record.Marker{Commit: commit}, m.now.UnixMilli(), 0), 1)
+		if m.rand.IntN(2) == 0 { // transactions of version 2
+			m.epochs[producer]++
+			m.sequences[producer] = 0
+		}
+		m.write(record.EndTxnMarker(producer, m.epochs[producer], record.Marker{Commit: commit}, m.now.UnixMilli(), 0), 1)
 		return
 	}
 }
@@ -314,7 +319,8 @@ func (m *model) check(before, after map[int64]*written) {
 	}
 }
 
-// consume reads as a read_committed consumer from the beginning does, and returns the state it ends with.
+// consume reads as a read_committed client from the beginning does: what a producer wrote in an aborted transaction is
+// dropped until a marker says that it ended. It returns the state it ends with.
 func (m *model) consume(to int64) map[string]string {
 	m.t.Helper()
 	state := map[string]string{}
@@ -325,16 +331,26 @@ func (m *model) consume(to int64) map[string]string {
 		if len(res.Data) == 0 {
 			break
 		}
+		dropped := map[int64]bool{} // producers whose data is of an aborted transaction
 		for rest := res.Data; len(rest) > 0; {
 			var b record.Batch
 			b, rest, err = record.Cut(rest)
 			m.fatal(err)
 			offset = b.NextOffset()
-			dropped := b.Control()
-			for _, a := range res.Aborted {
-				dropped = dropped || b.Transactional() && a.ProducerID == b.ProducerID() && a.FirstOffset <= b.BaseOffset() && b.LastOffset() <= a.LastOffset
+			for len(res.Aborted) > 0 && res.Aborted[0].FirstOffset <= b.LastOffset() {
+				dropped[res.Aborted[0].ProducerID] = true
+				res.Aborted = res.Aborted[1:]
 			}
-			if dropped {
+			if b.Control() {
+				for r, err := range reader.Records(b) {
+					m.fatal(err)
+					if end, ok, err := record.ParseEndTxnMarker(r); err == nil && ok && !end.Commit {
+						delete(dropped, b.ProducerID())
+					}
+				}
+				continue
+			}
+			if b.Transactional() && dropped[b.ProducerID()] {
 				continue
 			}
 			for r, err := range reader.Records(b) {

@@ -67,5 +67,8 @@ func (t *transactions) control(b record.Batch) (bool, error) {
 		delete(ended, b.ProducerID())
 		return !left, nil
 	}
-	return true, nil // it was emptied before
+	// It was emptied before, once nothing was left of its transaction, and does not say how that ended.
+	delete(t.aborted, b.ProducerID())
+	delete(t.decided, b.ProducerID())
+	return true, nil
 }

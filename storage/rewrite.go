@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -252,6 +253,9 @@ const rewriteBuffer = 512 << 10
 // ends no transaction: were one named that it ended, all that the producer commits later would pass for aborted.
 func (w *rewrite) add(source *segment, b record.Batch) error {
 	s := w.segment
+	if s.size+int64(len(b)) > math.MaxInt32 {
+		return fmt.Errorf("batch of %d bytes at position %d: an index cannot say where it ends", len(b), s.size)
+	}
 	s.noteBatch(b.LastOffset(), b.MaxTimestamp(), s.size, int64(len(b)), w.l.config.Load().IndexIntervalBytes)
 	if b.Control() && b.Count() > 0 {
 		for _, a := range source.txns.markers(b.BaseOffset(), b.LastOffset()) {
