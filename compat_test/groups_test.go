@@ -32,7 +32,8 @@ type bandMember struct {
 
 	// Guarded by the band's mu.
 	owns    []int32
-	took    int // how often partitions were assigned
+	took    int // how often the client began with an assignment, a new one or not
+	came    int // how often partitions came
 	gave    int // how often some were revoked
 	lost    int // how often all were lost
 	records []*kgo.Record
@@ -90,6 +91,9 @@ func (b *band) join(t testing.TB, name string, opts ...kgo.Opt) *bandMember {
 				m.owns = append(m.owns, parts(all)...)
 				slices.Sort(m.owns)
 				m.took++
+				if len(parts(all)) > 0 {
+					m.came++
+				}
 			})
 		}),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, cl *kgo.Client, all map[string][]int32) {
