@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,7 +138,7 @@ func (w *rewrite) swap() error {
 		faults = append(faults, err)
 		s.drop = func(s *segment) {
 			s.retire()
-			l.doom(names)
+			l.removeReplaced(names)
 		}
 		s.release() // the log's own reference; ours keeps it until letGo
 	}
@@ -166,16 +167,19 @@ func (l *Log) markReplaced(s *segment, first bool) (names []string, err error) {
 	return names, errors.Join(faults...)
 }
 
-// doom has deleted files removed when their time has come.
-func (l *Log) doom(names []string) {
-	due := l.ctx.now().Add(l.config.Load().fileDeleteDelay())
+// removeReplaced removes the files of a source that nobody reads any more. There is no delay as for deleted segments, whose
+// records are gone: all that is to stay is in the replacement, and a pass needs no more room than one of them.
+func (l *Log) removeReplaced(names []string) {
+	// While it is held the directory cannot become that of another topic with the same name.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.deleted.Load() {
 		return // the whole directory goes
 	}
 	for _, name := range names {
-		l.doomed = append(l.doomed, doomedFile{name: name, due: due})
+		if err := l.ctx.fs.Remove(name); err != nil && !notExist(err) {
+			l.logger().Warn("replaced file could not be removed", "file", filepath.Base(name), "err", err)
+		}
 	}
 }
 

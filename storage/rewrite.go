@@ -30,7 +30,7 @@ type RewriteResult struct {
 //
 // Appends and reads go on meanwhile; a reader that is in an old segment finishes there. The new segment is on disk before
 // it is seen, and after a crash at any moment the log has either the old segments or the new one. The extra disk space is
-// the size of the new segment, and that of the old ones until file.delete.delay.ms has passed.
+// the size of the new segment: the old ones are removed when it counts, and the last reader has let go of them.
 //
 // ErrNotRewritable means that the segments are not to be rewritten now. Damage that is met takes the log offline. One
 // rewrite is made at a time; others wait. Kafka: Cleaner.cleanSegments.

@@ -179,7 +179,6 @@ func TestRewriteIsRefusedWhereItCannotBe(t *testing.T) {
 
 func TestReaderFinishesInAReplacedSegment(t *testing.T) {
 	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-	rig.configs["file.delete.delay.ms"] = "0"
 	rig.openFiles = 1 // files are opened again and again, by the names they have
 	l, values := filledLog(t, rig, 11)
 	v := l.view.Load()
@@ -195,12 +194,20 @@ func TestReaderFinishesInAReplacedSegment(t *testing.T) {
 	if err != nil || again || len(res.Data) != int(old.size) {
 		t.Errorf("read in the old segment: %d bytes, %v, %v, want %d", len(res.Data), again, err, old.size)
 	}
-	old.release()
-	l.removeDeleted()
-	for _, name := range filesOf(t, rig) {
-		if strings.HasSuffix(name, deletedSuffix) {
-			t.Errorf("%s is left", name)
+	deleted := func() (n int) {
+		for _, name := range filesOf(t, rig) {
+			if strings.HasSuffix(name, logSuffix+deletedSuffix) {
+				n++
+			}
 		}
+		return n
+	}
+	if n := deleted(); n != 1 {
+		t.Errorf("%d .log files are kept for the reader, want the one it reads", n)
+	}
+	old.release()
+	if n := deleted(); n != 0 {
+		t.Errorf("%d .log files are left when nobody reads them", n)
 	}
 	wantValues(t, readValues(t, l, 0, ReadUncommitted), append([]string{values[4]}, values[6:]...)...)
 	rig.stop(l)
