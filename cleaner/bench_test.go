@@ -21,7 +21,8 @@ var (
 
 func benchClock() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
-// benchTable returns a store with a closed log in which each of so many keys of 16 bytes has two records of 100 bytes.
+// benchTable returns a store with a closed log in which each of so many keys of 16 bytes has two records of 100 bytes, of
+// which the first were cleaned before.
 func benchTable(b *testing.B, fsys vfs.FS, dir string, keys int) (*storage.Store, *storage.Log) {
 	b.Helper()
 	s, err := storage.Open(dir, storage.Options{FS: fsys, Now: benchClock})
@@ -42,6 +43,10 @@ func benchTable(b *testing.B, fsys vfs.FS, dir string, keys int) (*storage.Store
 		if err == nil && n%100_000 == 0 {
 			err = l.WaitDurable(context.Background(), a)
 		}
+		if err == nil && n == keys {
+			err = l.Roll()
+			l.SetCleanedTo(int64(n))
+		}
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -52,7 +57,7 @@ func benchTable(b *testing.B, fsys vfs.FS, dir string, keys int) (*storage.Store
 	return s, l
 }
 
-// BenchmarkPass compacts a log in which every second record is replaced by a later one. It reports the bytes of the log a
+// BenchmarkPass compacts a log that was clean until every record in it was replaced by a later one. It reports the bytes of the log a
 // second, and those of the offset map a key.
 func BenchmarkPass(b *testing.B) {
 	b.ReportAllocs()
@@ -71,7 +76,7 @@ func BenchmarkPass(b *testing.B) {
 		config.DedupeBytes = 2 << 30
 		own := c.compactor(config)
 		b.SetBytes(l.Size())
-		ch, err := choose(l, 0, benchClock().UnixMilli())
+		ch, err := choose(l, l.CleanedTo(), benchClock().UnixMilli())
 		if err != nil {
 			b.Fatal(err)
 		}
