@@ -106,7 +106,7 @@ func RunFlipped(ctx context.Context, scenarios []*Scenario, o Options, round int
 		}
 		collect(root, "", prefix, func(p string, n *Node) {
 			for _, i := range st.Ignore {
-				if matchPath(generalise(i.Path), generalise(p)) || strings.HasPrefix(p, strings.TrimSuffix(i.Path, "[*]")) {
+				if matchPath(generalise(i.Path), generalise(p)) || strings.HasPrefix(generalise(p), strings.TrimSuffix(generalise(i.Path), "[*]")) {
 					return
 				}
 			}
