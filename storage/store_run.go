@@ -18,28 +18,32 @@ func (s *Store) Run(ctx context.Context) error {
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	running.Go(func() { s.recoverFound(ctx) })
+	// What is removed and forgotten later goes by what was found.
+	found, ok := s.findDirs(ctx)
+	if !ok {
+		return nil
+	}
+	running.Go(func() { s.recoverAll(ctx, found) })
 	s.housekeeping(ctx)
 	return nil
 }
 
-// recoverFound looks for the directories of partitions and recovers these. While the data directory cannot be read it
-// tries again; partitions that are used meanwhile are recovered by that.
-func (s *Store) recoverFound(ctx context.Context) {
+// findDirs is scanDirs, again and again while the data directory cannot be read; false when ctx ends. Partitions that are
+// used meanwhile are recovered by that.
+func (s *Store) findDirs(ctx context.Context) (found []partitionKey, ok bool) {
 	timer := time.NewTimer(housekeepingInterval)
 	defer timer.Stop()
 	for {
 		found, err := s.scanDirs()
 		if err == nil {
-			s.recoverAll(ctx, found)
-			return
+			return found, true
 		}
 		s.o.Logger.Error("data directory could not be read; trying again", "err", err)
 		timer.Reset(housekeepingInterval)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return
+			return nil, false
 		}
 	}
 }
