@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -118,5 +119,63 @@ func BenchmarkRetentionSweep(b *testing.B) {
 	b.StopTimer()
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// BenchmarkLatency measures durable appends of 1 KiB to a log, and reads of its last record, with and without passes over
+// another log of the store. It reports the 99th percentiles. The files are on the disk.
+func BenchmarkLatency(b *testing.B) {
+	for _, cleaning := range []bool{false, true} {
+		b.Run(fmt.Sprintf("cleaning=%v/fs=disk", cleaning), func(b *testing.B) {
+			s, table := benchTable(b, vfs.OS(), filepath.Join(b.TempDir(), "data"), 500_000)
+			l := topicLog(b, s, "orders", nil)
+			c := New(Options{Store: s, Now: benchClock})
+			ctx, stop := context.WithCancel(context.Background())
+			ended := make(chan struct{})
+			passes := 0
+			go func() {
+				defer close(ended)
+				for ; cleaning && ctx.Err() == nil; passes++ {
+					if _, err := c.Force(ctx, table); err != nil && ctx.Err() == nil {
+						b.Error(err)
+						return
+					}
+				}
+			}()
+			builder := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+			value, buffer := make([]byte, 1024), []byte(nil)
+			var appends, reads []time.Duration
+			for b.Loop() {
+				builder.Reset(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+				builder.Append(record.Record{Value: value, Timestamp: benchClock().UnixMilli()})
+				began := time.Now()
+				a, err := l.Append(builder.Bytes(), storage.AppendOptions{})
+				if err == nil {
+					err = l.WaitDurable(context.Background(), a)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				appended := time.Now()
+				res, err := l.Read(buffer[:0], storage.ReadRequest{Offset: a.BaseOffset, MaxBytes: 1 << 20, MinOneBatch: true})
+				if err != nil || len(res.Data) == 0 {
+					b.Fatalf("read %d bytes: %v", len(res.Data), err)
+				}
+				buffer = res.Data
+				appends, reads = append(appends, appended.Sub(began)), append(reads, time.Since(appended))
+			}
+			stop()
+			<-ended
+			p99 := func(d []time.Duration) float64 {
+				slices.Sort(d)
+				return float64(d[len(d)*99/100].Microseconds())
+			}
+			b.ReportMetric(p99(appends), "append-p99-us")
+			b.ReportMetric(p99(reads), "read-p99-us")
+			b.ReportMetric(float64(passes), "passes")
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }
