@@ -86,7 +86,14 @@ func (c *consumer) begin(generation *kafka.Generation) {
 }
 
 func (c *consumer) read(ctx context.Context, assignment kafka.PartitionAssignment) {
-	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: []string{c.address}, Topic: c.topic, Partition: assignment.ID})
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers:   []string{c.address},
+		Topic:     c.topic,
+		Partition: assignment.ID,
+		// A reader that is closed waits for its fetch to be answered, and a generation for its readers: with the 10 s that
+		// kafka-go waits by itself, members miss their sessions in turn and put each other out of the group.
+		MaxWait: 500 * time.Millisecond,
+	})
 	defer reader.Close()
 	if err := reader.SetOffset(assignment.Offset); err != nil {
 		return
