@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
@@ -61,7 +62,10 @@ func (o *Options) setDefaults() {
 type Coordinator struct {
 	o     Options
 	env   *env
-	alarm alarm
+	alarm *runtime.Alarm
+	// sweep is when offsets are looked at for their expiry. Kafka:
+	// GroupCoordinatorShard.scheduleGroupMetadataExpiration.
+	sweep *runtime.Period
 	// life is over when Run ends: nobody answers then.
 	life     context.Context
 	end      context.CancelFunc
@@ -73,7 +77,6 @@ type Coordinator struct {
 	owners []*owner        // guarded by mu; one a partition of __consumer_offsets; nil until it exists
 	id     storage.TopicID // guarded by mu; of the topic that owners belong to
 	ended  bool            // guarded by mu; Run has ended
-	sweep  time.Time       // guarded by mu; when offsets are looked at for their expiry
 }
 
 // New returns a Coordinator. It starts nothing: Run does.
@@ -82,12 +85,11 @@ func New(o Options) *Coordinator {
 		panic("groups: Options.Store and Options.Now must be set")
 	}
 	o.setDefaults()
-	c := &Coordinator{o: o, alarm: alarm{poke: make(chan struct{}, 1)}}
+	c := &Coordinator{o: o, alarm: runtime.NewAlarm()}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.env = newEnv(&c.o.Config, o.Store)
 	c.env.initialize = c.initializeStates
-	c.sweep = o.Now().Add(c.o.Config.OffsetsCheckInterval)
-	c.alarm.set(c.sweep)
+	c.sweep = c.alarm.Every(c.o.Config.OffsetsCheckInterval, o.Now())
 	if t, ok := o.Store.Topic(OffsetsTopic); ok {
 		c.id, c.owners = t.ID(), c.newOwners(t, 0, notLoaded)
 	}
@@ -105,7 +107,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		}
 		w.load()
 	}
-	c.keepTime(ctx)
+	c.alarm.Run(ctx, c.o.Now, c.Tick)
 	c.mu.Lock()
 	c.ended = true
 	owners := c.owners

@@ -2,8 +2,6 @@ package groups
 
 import (
 	"container/heap"
-	"context"
-	"sync"
 	"time"
 )
 
@@ -66,7 +64,7 @@ func (w *owner) schedule(e *entry) {
 	default:
 		return
 	}
-	w.c.alarm.set(w.wakes[0].wake)
+	w.c.alarm.Set(w.wakes[0].wake)
 }
 
 // tick runs the deadlines that are due; that of a busy group waits in its queue.
@@ -81,7 +79,7 @@ func (w *owner) tick(now time.Time) {
 	}
 	w.settle()
 	if len(w.wakes) > 0 {
-		w.c.alarm.set(w.wakes[0].wake)
+		w.c.alarm.Set(w.wakes[0].wake)
 	}
 }
 
@@ -110,65 +108,11 @@ func (e *entry) tick(now time.Time) step {
 	return st
 }
 
-// alarm is the coordinator's one timer: it wakes Run when a deadline may be due.
-// Options.Now decides whether it is.
-type alarm struct {
-	mu   sync.Mutex
-	at   time.Time     // guarded by mu; zero for never
-	poke chan struct{} // holds one when at has come nearer
-}
-
-// set makes the alarm ring at t, if it would not before.
-func (a *alarm) set(t time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.at.IsZero() && !t.Before(a.at) {
-		return
-	}
-	a.at = t
-	select {
-	case a.poke <- struct{}{}:
-	default:
-	}
-}
-
-// take returns when the alarm rings and stops it.
-func (a *alarm) take() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	at := a.at
-	a.at = time.Time{}
-	return at
-}
-
-// keepTime calls Tick whenever something may be due, until ctx ends.
-func (c *Coordinator) keepTime(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var at time.Time // when the timer is to ring; zero for never
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			at = time.Time{}
-			c.Tick()
-		case <-c.alarm.poke:
-		}
-		if next := c.alarm.take(); !next.IsZero() && (at.IsZero() || next.Before(at)) {
-			at = next
-		}
-		if !at.IsZero() {
-			timer.Reset(max(at.Sub(c.o.Now()), time.Millisecond))
-		}
-	}
-}
-
 // Tick does all that is due at Options.Now: it need not be called, but lets those
 // who move the clock see what comes of it. It does not wait for the disk.
 func (c *Coordinator) Tick() {
 	now := c.o.Now()
-	sweep := c.sweepDue(now)
+	sweep := c.sweep.Due(now)
 	for _, w := range c.all() {
 		w.mu.Lock()
 		if _, err := w.ready(); err == nil {

@@ -59,7 +59,8 @@
 //
 // # Locks
 //
-// In this order: Coordinator.mu, owner.mu, alarm.mu, then what storage takes.
+// In this order: Coordinator.mu, owner.mu, those of the runtime package, then what
+// storage takes.
 // Coordinator.making is taken before all of them. The wait for the disk is never under a
 // lock; the first append to a partition, which makes its directory, is under owner.mu.
 package groups

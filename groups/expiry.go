@@ -58,16 +58,3 @@ func (w *owner) expire(now time.Time) {
 		}})
 	}
 }
-
-// sweepDue says whether it is time to look for what has expired, and sets the next
-// time. Kafka: GroupCoordinatorShard.scheduleGroupMetadataExpiration.
-func (c *Coordinator) sweepDue(now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	due := !now.Before(c.sweep)
-	if due {
-		c.sweep = now.Add(c.o.Config.OffsetsCheckInterval)
-	}
-	c.alarm.set(c.sweep)
-	return due
-}

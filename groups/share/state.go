@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -19,7 +20,8 @@ const StateTopic = "__share_group_state"
 // which records. Its methods may be called from any goroutine.
 type State struct {
 	o        Options
-	alarm    alarm
+	alarm    *runtime.Alarm
+	prune    *runtime.Period // when the log is looked at for what it may forget
 	sessions sessions
 	stopped  chan struct{}  // closed when Run ends: nobody answers then
 	releases sync.WaitGroup // the goroutines that wait for the disk
@@ -29,7 +31,6 @@ type State struct {
 	mu     sync.Mutex
 	shards []*shard        // guarded by mu; one a partition of __share_group_state; nil until it exists
 	id     storage.TopicID // guarded by mu; of the topic that shards belong to
-	prune  time.Time       // guarded by mu; when the log is looked at for what it may forget
 	ended  bool            // guarded by mu; Run has ended
 }
 
@@ -39,9 +40,8 @@ func New(o Options) *State {
 		panic("share: Options.Store and Options.Now must be set")
 	}
 	o.setDefaults()
-	st := &State{o: o, alarm: alarm{poke: make(chan struct{}, 1)}, stopped: make(chan struct{})}
-	st.prune = o.Now().Add(o.Config.PruneInterval)
-	st.alarm.set(st.prune)
+	st := &State{o: o, alarm: runtime.NewAlarm(), stopped: make(chan struct{})}
+	st.prune = st.alarm.Every(o.Config.PruneInterval, o.Now())
 	o.Store.OnTopicDeleted(st.topicDeleted)
 	return st
 }
@@ -50,7 +50,7 @@ func New(o Options) *State {
 // ctx ends. Then it refuses calls, answers those that wait with ErrNotAvailable, and
 // returns when nothing is on its way to the disk.
 func (st *State) Run(ctx context.Context) error {
-	st.keepTime(ctx)
+	st.alarm.Run(ctx, st.o.Now, st.Tick)
 	st.mu.Lock()
 	st.ended = true
 	st.mu.Unlock()

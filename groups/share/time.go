@@ -1,69 +1,11 @@
 package share
 
-import (
-	"context"
-	"sync"
-	"time"
-)
-
-// alarm is the one timer: it wakes Run when something may be due. Options.Now decides
-// whether it is.
-type alarm struct {
-	mu   sync.Mutex
-	at   time.Time     // guarded by mu; zero for never
-	poke chan struct{} // holds one when at has come nearer
-}
-
-// set makes the alarm ring at t, if it would not before.
-func (a *alarm) set(t time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.at.IsZero() && !t.Before(a.at) {
-		return
-	}
-	a.at = t
-	select {
-	case a.poke <- struct{}{}:
-	default:
-	}
-}
-
-// take returns when the alarm rings and stops it.
-func (a *alarm) take() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	at := a.at
-	a.at = time.Time{}
-	return at
-}
+import "time"
 
 // schedule sees to it that locks end in time.
 func (st *State) schedule(p *Partition) {
 	if next := p.Next(); !next.IsZero() {
-		st.alarm.set(next)
-	}
-}
-
-// keepTime calls Tick whenever something may be due, until ctx ends.
-func (st *State) keepTime(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var at time.Time // when the timer is to ring; zero for never
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			at = time.Time{}
-			st.Tick()
-		case <-st.alarm.poke:
-		}
-		if next := st.alarm.take(); !next.IsZero() && (at.IsZero() || next.Before(at)) {
-			at = next
-		}
-		if !at.IsZero() {
-			timer.Reset(max(at.Sub(st.o.Now()), time.Millisecond))
-		}
+		st.alarm.Set(next)
 	}
 }
 
@@ -71,7 +13,7 @@ func (st *State) keepTime(ctx context.Context) {
 // move the clock see what comes of it. It does not wait for the disk.
 func (st *State) Tick() {
 	now := st.o.Now()
-	prune := st.pruneDue(now)
+	prune := st.prune.Due(now)
 	for _, s := range st.all() {
 		if s.lock() != nil {
 			continue
@@ -96,18 +38,6 @@ func (st *State) Tick() {
 			}
 		}
 	}
-}
-
-// pruneDue reports whether it is time to prune, and sets the next.
-func (st *State) pruneDue(now time.Time) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	due := !now.Before(st.prune)
-	if due {
-		st.prune = now.Add(st.o.Config.PruneInterval)
-	}
-	st.alarm.set(st.prune)
-	return due
 }
 
 // refresh makes old snapshots anew, and returns the offset before which the log holds

@@ -1,0 +1,9 @@
+// Package runtime is what every coordinator needs whose state is records in a topic of
+// its own, whatever that state is: groups in __consumer_offsets, share partitions in
+// __share_group_state. It has no state machine and knows no record.
+//
+// An Alarm is the one timer of a coordinator, a Period something that it does every so
+// often.
+//
+// Kafka: CoordinatorRuntime and its parts, in coordinator-common.
+package runtime
