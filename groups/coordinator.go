@@ -187,6 +187,7 @@ func (c *Coordinator) newOwners(t *storage.Topic, first int32, state loadState) 
 	for i := first; i < t.Partitions(); i++ {
 		log, _ := t.Partition(i)
 		w := &owner{c: c, o: &c.o, log: log, gone: make(chan struct{}), state: state, stopped: c.ended}
+		w.inFlight = runtime.NewInFlight(log, &w.mu, &c.releases, w.settled)
 		if state == loaded {
 			w.shard = newShard(c.env)
 		}

@@ -77,7 +77,7 @@ func (w *owner) tick(now time.Time) {
 	for _, e := range due {
 		w.run(now, e, waiting{run: func(now time.Time, _ *shard, _ *entry) step { return e.tick(now) }})
 	}
-	w.settle()
+	w.inFlight.Settle()
 	if len(w.wakes) > 0 {
 		w.c.alarm.Set(w.wakes[0].wake)
 	}

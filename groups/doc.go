@@ -30,7 +30,7 @@
 // none comes back behind a tombstone.
 //
 // A goroutine for each shard with something in flight waits for the disk and releases
-// what has become durable (owner.release). It ends when there is nothing left, and Run
+// what has become durable (runtime.InFlight). It ends when there is nothing left, and Run
 // waits for it. Whoever made the call need not wait: when its context ends it gets
 // ErrNotAvailable, and the step goes on.
 //
@@ -60,7 +60,7 @@
 // # Locks
 //
 // In this order: Coordinator.mu, owner.mu, those of the runtime package, then what
-// storage takes.
-// Coordinator.making is taken before all of them. The wait for the disk is never under a
-// lock; the first append to a partition, which makes its directory, is under owner.mu.
+// storage takes. Coordinator.making is taken before all of them. The wait for the disk is
+// never under a lock; the first append to a partition, which makes its directory, is under
+// owner.mu.
 package groups

@@ -45,7 +45,7 @@ func (w *owner) load() {
 			w.after(now, e)
 		}
 	}
-	w.settle()
+	w.inFlight.Settle()
 }
 
 // replay reads a partition from its start to its high watermark. A record of a type

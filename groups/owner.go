@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
@@ -19,14 +20,13 @@ type owner struct {
 	// gone is closed when the partition is deleted: nobody answers then.
 	gone chan struct{}
 
-	mu        sync.Mutex
-	state     loadState  // guarded by mu
-	loadErr   error      // why the load failed; guarded by mu
-	shard     *shard     // guarded by mu; nil until loaded
-	inFlight  []inFlight // guarded by mu; what was appended and is not known to be durable, in log order
-	releasing bool       // guarded by mu; a goroutine waits for inFlight
-	stopped   bool       // guarded by mu; no call is taken any more
-	wakes     wakes      // guarded by mu; the groups that have a deadline
+	mu       sync.Mutex
+	state    loadState                    // guarded by mu
+	loadErr  error                        // why the load failed; guarded by mu
+	shard    *shard                       // guarded by mu; nil until loaded
+	inFlight *runtime.InFlight[groupStep] // guarded by mu
+	stopped  bool                         // guarded by mu; no call is taken any more
+	wakes    wakes                        // guarded by mu; the groups that have a deadline
 }
 
 type loadState int8
@@ -37,11 +37,10 @@ const (
 	loaded
 )
 
-// inFlight is a step whose records were appended.
-type inFlight struct {
-	appended storage.Appended
-	e        *entry
-	step     step
+// groupStep is a step with the group that it is of.
+type groupStep struct {
+	e    *entry
+	step step
 }
 
 // ready returns the shard, or why there is none yet. Caller holds mu.
@@ -66,9 +65,7 @@ func (w *owner) enter(group string, c waiting) error {
 		return err
 	}
 	w.run(w.o.Now(), s.ensure(group), c)
-	if !w.releasing {
-		w.settle()
-	}
+	w.inFlight.Settle()
 	return nil
 }
 
@@ -94,7 +91,7 @@ func (w *owner) advance(now time.Time, e *entry, st step) {
 				} else {
 					e.busy = true
 				}
-				w.inFlight = append(w.inFlight, inFlight{appended: appended, e: e, step: st})
+				w.inFlight.Add(appended, groupStep{e, st})
 				return
 			}
 			st = st.finish(now, err)
@@ -156,56 +153,19 @@ func (w *owner) failure(err error) error {
 	return fmt.Errorf("write to %s-%d: %w: %w", OffsetsTopic, w.log.Index(), kind, err)
 }
 
-// settle lets every step whose batch has become durable take effect, tells those
-// that were cut off again, and has a goroutine wait for the rest. Caller holds mu.
-func (w *owner) settle() {
-	for len(w.inFlight) > 0 {
-		f := w.inFlight[0]
-		err := w.log.WaitDurable(ended, f.appended)
-		if errors.Is(err, context.Canceled) {
-			break
-		}
-		w.inFlight[0] = inFlight{}
-		w.inFlight = w.inFlight[1:]
-		if err != nil {
-			err = w.failure(err)
-		}
-		if f.step.commit {
-			f.e.commits--
-		} else {
-			f.e.busy = false
-		}
-		now := w.o.Now()
-		w.shard.base = f.appended.BaseOffset
-		w.advance(now, f.e, f.step.finish(now, err))
-		w.after(now, f.e)
+// settled tells a step what became of its batch, and goes on with its group. Caller
+// holds mu.
+func (w *owner) settled(appended storage.Appended, f groupStep, err error) {
+	if err != nil {
+		err = w.failure(err)
 	}
-	switch {
-	case len(w.inFlight) == 0:
-		w.inFlight = nil
-	case !w.releasing:
-		w.releasing = true
-		w.c.releases.Go(w.release)
+	if f.step.commit {
+		f.e.commits--
+	} else {
+		f.e.busy = false
 	}
+	now := w.o.Now()
+	w.shard.base = appended.BaseOffset
+	w.advance(now, f.e, f.step.finish(now, err))
+	w.after(now, f.e)
 }
-
-// release waits for what is in flight, until there is nothing.
-func (w *owner) release() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.inFlight) > 0 {
-		first := w.inFlight[0].appended
-		w.mu.Unlock()
-		_ = w.log.WaitDurable(context.Background(), first) // settle asks again
-		w.mu.Lock()
-		w.settle()
-	}
-	w.releasing = false
-}
-
-// ended is a context that is over: a wait under it only looks.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()

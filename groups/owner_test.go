@@ -94,7 +94,7 @@ func TestGroupsShareASync(t *testing.T) {
 		}
 		w := c.ownerOf(groups[0])
 		w.mu.Lock()
-		if got := len(w.inFlight); got != 20 {
+		if got := w.inFlight.Len(); got != 20 {
 			t.Errorf("steps on their way: got %d, want 20", got)
 		}
 		w.mu.Unlock()
@@ -190,7 +190,7 @@ func TestCommitsPassEachOtherAndRemovalsWaitForThem(t *testing.T) {
 		s.run("second", store1(6))
 		w := c.ownerOf("g")
 		w.mu.Lock()
-		if got := len(w.inFlight); got != 2 {
+		if got := w.inFlight.Len(); got != 2 {
 			t.Errorf("commits on their way: got %d, want 2", got)
 		}
 		w.mu.Unlock()

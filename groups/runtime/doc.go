@@ -3,7 +3,8 @@
 // __share_group_state. It has no state machine and knows no record.
 //
 // An Alarm is the one timer of a coordinator, a Period something that it does every so
-// often.
+// often. What is asked of a coordinator takes effect when its records are durable:
+// InFlight keeps what is on its way to the disk.
 //
 // Kafka: CoordinatorRuntime and its parts, in coordinator-common.
 package runtime

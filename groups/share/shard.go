@@ -1,12 +1,11 @@
 package share
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
@@ -17,12 +16,11 @@ type shard struct {
 	log     *storage.Log
 	loading sync.Mutex // held while the log is read; before mu
 
-	mu        sync.Mutex
-	loaded    bool           // guarded by mu; entries say what the log says
-	ended     bool           // guarded by mu; no call is taken any more
-	entries   map[Key]*entry // guarded by mu
-	inFlight  []inFlight     // guarded by mu; what was appended and is not known to be durable, in log order
-	releasing bool           // guarded by mu; a goroutine waits for inFlight
+	mu       sync.Mutex
+	loaded   bool                       // guarded by mu; entries say what the log says
+	ended    bool                       // guarded by mu; no call is taken any more
+	entries  map[Key]*entry             // guarded by mu
+	inFlight *runtime.InFlight[written] // guarded by mu
 }
 
 // entry is one share partition. All of it is guarded by the shard's mu.
@@ -38,12 +36,11 @@ type entry struct {
 	watches  map[chan<- struct{}]bool // who waits for something to acquire
 }
 
-// inFlight is a record that was appended.
-type inFlight struct {
-	appended storage.Appended
-	e        *entry
-	after    *stored
-	done     func(error)
+// written is a record that was appended: after is what is stored once it is durable.
+type written struct {
+	e     *entry
+	after *stored
+	done  func(error)
 }
 
 // lock takes mu, once the log is read. After an error it is not held.
@@ -62,7 +59,7 @@ func (s *shard) lock() error {
 		return fmt.Errorf("the server stops: %w", ErrNotAvailable)
 	case s.loaded:
 		return nil
-	case len(s.inFlight) > 0:
+	case s.inFlight.Len() > 0:
 		s.mu.Unlock()
 		return fmt.Errorf("%s-%d was not written to: %w", StateTopic, s.log.Index(), ErrNotAvailable)
 	}
@@ -86,9 +83,7 @@ func (s *shard) lock() error {
 
 // unlock lets what has become durable take effect, and gives mu back.
 func (s *shard) unlock() {
-	if !s.releasing {
-		s.settle()
-	}
+	s.inFlight.Settle()
 	s.mu.Unlock()
 }
 
@@ -160,40 +155,24 @@ func (s *shard) append(now time.Time, e *entry, r logRecord, after *stored, done
 		after.snapshot = appended.BaseOffset
 	}
 	e.stored = after
-	s.inFlight = append(s.inFlight, inFlight{appended, e, after, done})
+	s.inFlight.Add(appended, written{e, after, done})
 }
 
 func (s *shard) failure(err error) error {
 	return fmt.Errorf("write to %s-%d: %w: %w", StateTopic, s.log.Index(), ErrNotAvailable, err)
 }
 
-// settle tells those whose record has become durable, or was cut off again, and has a
-// goroutine wait for the rest. Caller holds mu.
-func (s *shard) settle() {
-	for len(s.inFlight) > 0 {
-		f := s.inFlight[0]
-		err := s.log.WaitDurable(ended, f.appended)
-		if errors.Is(err, context.Canceled) {
-			break
-		}
-		s.inFlight[0] = inFlight{}
-		s.inFlight = s.inFlight[1:]
-		if err != nil {
-			s.loaded = false // entries say what the log does not: it is read again
-			err = s.failure(err)
-		} else {
-			f.e.durable = f.after
-		}
-		f.done(err)
-		s.forget(f.e)
+// settled tells those whose record has become durable, or was cut off again. Caller
+// holds mu.
+func (s *shard) settled(_ storage.Appended, f written, err error) {
+	if err != nil {
+		s.loaded = false // entries say what the log does not: it is read again
+		err = s.failure(err)
+	} else {
+		f.e.durable = f.after
 	}
-	switch {
-	case len(s.inFlight) == 0:
-		s.inFlight = nil
-	case !s.releasing:
-		s.releasing = true
-		s.st.releases.Go(s.release)
-	}
+	f.done(err)
+	s.forget(f.e)
 }
 
 // forget removes an entry that holds nothing. Caller holds mu.
@@ -202,24 +181,3 @@ func (s *shard) forget(e *entry) {
 		delete(s.entries, e.key)
 	}
 }
-
-// release waits for what is in flight, until there is nothing.
-func (s *shard) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.inFlight) > 0 {
-		first := s.inFlight[0].appended
-		s.mu.Unlock()
-		_ = s.log.WaitDurable(context.Background(), first) // settle asks again
-		s.mu.Lock()
-		s.settle()
-	}
-	s.releasing = false
-}
-
-// ended is a context that is over: a wait under it only looks.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()

@@ -155,7 +155,9 @@ func (st *State) all() []*shard {
 	}
 	for n := int32(len(st.shards)); n < t.Partitions(); n++ {
 		log, _ := t.Partition(n)
-		st.shards = append(slices.Clip(st.shards), &shard{st: st, log: log, entries: make(map[Key]*entry), ended: st.ended})
+		s := &shard{st: st, log: log, entries: make(map[Key]*entry), ended: st.ended}
+		s.inFlight = runtime.NewInFlight(log, &s.mu, &st.releases, s.settled)
+		st.shards = append(slices.Clip(st.shards), s)
 	}
 	return st.shards
 }

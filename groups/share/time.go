@@ -46,7 +46,7 @@ func (st *State) Tick() {
 // one record, all is as short as can be. Caller holds mu. Kafka:
 // ShareCoordinatorShard.snapshotColdPartitions, ShareCoordinatorOffsetsManager.
 func (s *shard) refresh(now time.Time) (keep int64) {
-	if len(s.inFlight) > 0 {
+	if s.inFlight.Len() > 0 {
 		return 0
 	}
 	states := int64(0)
