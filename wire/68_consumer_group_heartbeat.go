@@ -17,12 +17,8 @@ import (
 // Kafka: KafkaApis.handleConsumerGroupHeartbeat, GroupCoordinatorService.consumerGroupHeartbeat.
 func (s *Server) consumerGroupHeartbeat(r *request, req *kmsg.ConsumerGroupHeartbeatRequest) (*kmsg.ConsumerGroupHeartbeatResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
-	switch {
-	case !s.groups.ServesConsumerGroups():
-		resp.ErrorCode = kerr.UnsupportedVersion.Code
-		return resp, nil
-	case !s.authorize(r, opRead, resourceGroup, req.Group):
-		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+	if err := s.refuseGroup(r, s.groups.ServesConsumerGroups(), opRead, req.Group); err != nil {
+		resp.ErrorCode = errorCode(err)
 		return resp, nil
 	}
 	maySee := func(topic string) bool { return s.authorize(r, opDescribe, resourceTopic, topic) }

@@ -1,9 +1,6 @@
 package wire
 
 import (
-	"errors"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/groups"
@@ -33,53 +30,46 @@ func (s *Server) consumerGroupDescribe(r *request, req *kmsg.ConsumerGroupDescri
 func (s *Server) describeConsumerGroup(r *request, name string) kmsg.ConsumerGroupDescribeResponseGroup {
 	answer := kmsg.NewConsumerGroupDescribeResponseGroup()
 	answer.Group = name
-	switch {
-	case !s.groups.ServesConsumerGroups():
-		answer.ErrorCode = kerr.UnsupportedVersion.Code
-		return answer
-	case !s.authorize(r, opDescribe, resourceGroup, name):
-		answer.ErrorCode = kerr.GroupAuthorizationFailed.Code
-		return answer
-	}
-	d, err := s.groups.ConsumerGroupDescribe(name)
+	d, err := s.consumerGroup(r, name)
 	if err != nil {
-		answer.ErrorCode = errorCode(err)
-		if errors.Is(err, groups.ErrGroupIDNotFound) {
-			answer.ErrorMessage = errorMessage(err)
-		}
+		answer.ErrorCode, answer.ErrorMessage = describeFailure(err)
 		return answer
 	}
 	answer.State, answer.Epoch, answer.AssignmentEpoch, answer.AssignorName = d.State, d.Epoch, d.TargetEpoch, d.Assignor
-	hidden := false
 	for _, m := range d.Members {
 		member := kmsg.NewConsumerGroupDescribeResponseGroupMember()
 		member.MemberID, member.InstanceID, member.RackID, member.MemberEpoch = m.MemberID, m.InstanceID, m.RackID, m.Epoch
 		member.ClientID, member.ClientHost = m.ClientID, m.ClientHost
 		member.SubscribedTopics, member.SubscribedTopicRegex = m.Topics, &m.Regex
-		member.Assignment.TopicPartitions = s.describedPartitions(r, m.Assigned, &hidden)
-		member.TargetAssignment.TopicPartitions = s.describedPartitions(r, m.Target, &hidden)
+		member.Assignment.TopicPartitions = describedPartitions(m.Assigned)
+		member.TargetAssignment.TopicPartitions = describedPartitions(m.Target)
 		member.MemberType = 1
 		if m.Classic {
 			member.MemberType = 0
 		}
 		answer.Members = append(answer.Members, member)
 	}
-	if hidden {
-		answer = kmsg.NewConsumerGroupDescribeResponseGroup()
-		answer.Group, answer.ErrorCode = name, kerr.TopicAuthorizationFailed.Code
-		text := "the group has topics that the client may not describe"
-		answer.ErrorMessage = &text
-	}
 	return answer
 }
 
-// describedPartitions lists partitions, and sets hidden when the caller may not see a topic.
-func (s *Server) describedPartitions(r *request, list []groups.NamedPartitions, hidden *bool) []kmsg.AssignmentTopicPartition {
+// consumerGroup looks a consumer group up, for a caller who may see all of it.
+func (s *Server) consumerGroup(r *request, name string) (groups.ConsumerGroupDescription, error) {
+	if err := s.refuseGroup(r, s.groups.ServesConsumerGroups(), opDescribe, name); err != nil {
+		return groups.ConsumerGroupDescription{}, err
+	}
+	d, err := s.groups.ConsumerGroupDescribe(name)
+	for _, m := range d.Members {
+		if !s.seesTopics(r, m.Assigned) || !s.seesTopics(r, m.Target) {
+			return groups.ConsumerGroupDescription{}, errHiddenTopics
+		}
+	}
+	return d, err
+}
+
+// describedPartitions is an assignment as the answer has it.
+func describedPartitions(list []groups.NamedPartitions) []kmsg.AssignmentTopicPartition {
 	var out []kmsg.AssignmentTopicPartition
 	for _, p := range list {
-		if !s.authorize(r, opDescribe, resourceTopic, p.Topic) {
-			*hidden = true
-		}
 		t := kmsg.NewAssignmentTopicPartition()
 		t.TopicID, t.Topic, t.Partitions = p.TopicID, p.Topic, p.Partitions
 		out = append(out, t)

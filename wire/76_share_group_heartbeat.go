@@ -17,15 +17,12 @@ import (
 // Kafka: KafkaApis.handleShareGroupHeartbeat, GroupCoordinatorService.shareGroupHeartbeat.
 func (s *Server) shareGroupHeartbeat(r *request, req *kmsg.ShareGroupHeartbeatRequest) (*kmsg.ShareGroupHeartbeatResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ShareGroupHeartbeatResponse)
-	switch {
-	case !s.groups.ServesShareGroups():
-		resp.ErrorCode = kerr.UnsupportedVersion.Code
-		return resp, nil
-	case !s.authorize(r, opRead, resourceGroup, req.GroupID):
-		resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
-		return resp, nil
-	case !validShareMember(req.MemberID):
-		resp.ErrorCode = kerr.InvalidRequest.Code
+	err := s.refuseGroup(r, s.groups.ServesShareGroups(), opRead, req.GroupID)
+	if err == nil && !validShareMember(req.MemberID) {
+		err = kerr.InvalidRequest
+	}
+	if err != nil {
+		resp.ErrorCode = errorCode(err)
 		return resp, nil
 	}
 	for _, topic := range req.SubscribedTopicNames {

@@ -1,9 +1,6 @@
 package wire
 
 import (
-	"errors"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/groups"
@@ -31,20 +28,9 @@ func (s *Server) shareGroupDescribe(r *request, req *kmsg.ShareGroupDescribeRequ
 func (s *Server) describeShareGroup(r *request, name string) kmsg.ShareGroupDescribeResponseGroup {
 	answer := kmsg.NewShareGroupDescribeResponseGroup()
 	answer.GroupID = name
-	switch {
-	case !s.groups.ServesShareGroups():
-		answer.ErrorCode = kerr.UnsupportedVersion.Code
-		return answer
-	case !s.authorize(r, opDescribe, resourceGroup, name):
-		answer.ErrorCode = kerr.GroupAuthorizationFailed.Code
-		return answer
-	}
-	d, err := s.groups.ShareGroupDescribe(name)
+	d, err := s.shareGroup(r, name)
 	if err != nil {
-		answer.ErrorCode = errorCode(err)
-		if errors.Is(err, groups.ErrGroupIDNotFound) {
-			answer.ErrorMessage = errorMessage(err)
-		}
+		answer.ErrorCode, answer.ErrorMessage = describeFailure(err)
 		return answer
 	}
 	answer.GroupState, answer.GroupEpoch, answer.AssignmentEpoch, answer.Assignor = d.State, d.Epoch, d.TargetEpoch, d.Assignor
@@ -53,12 +39,6 @@ func (s *Server) describeShareGroup(r *request, name string) kmsg.ShareGroupDesc
 		member.MemberID, member.RackID, member.MemberEpoch = m.MemberID, m.RackID, m.Epoch
 		member.ClientID, member.ClientHost, member.SubscribedTopicNames = m.ClientID, m.ClientHost, m.Topics
 		for _, p := range m.Assigned {
-			if !s.authorize(r, opDescribe, resourceTopic, p.Topic) {
-				hidden := kmsg.NewShareGroupDescribeResponseGroup()
-				text := "the group has topics that the client may not describe"
-				hidden.GroupID, hidden.ErrorCode, hidden.ErrorMessage = name, kerr.TopicAuthorizationFailed.Code, &text
-				return hidden
-			}
 			t := kmsg.NewShareGroupDescribeResponseGroupMemberAssignmentTopicPartition()
 			t.TopicID, t.Topic, t.Partitions = p.TopicID, p.Topic, p.Partitions
 			member.Assignment.TopicPartitions = append(member.Assignment.TopicPartitions, t)
@@ -66,4 +46,18 @@ func (s *Server) describeShareGroup(r *request, name string) kmsg.ShareGroupDesc
 		answer.Members = append(answer.Members, member)
 	}
 	return answer
+}
+
+// shareGroup looks a share group up, for a caller who may see all of it.
+func (s *Server) shareGroup(r *request, name string) (groups.ShareGroupDescription, error) {
+	if err := s.refuseGroup(r, s.groups.ServesShareGroups(), opDescribe, name); err != nil {
+		return groups.ShareGroupDescription{}, err
+	}
+	d, err := s.groups.ShareGroupDescribe(name)
+	for _, m := range d.Members {
+		if !s.seesTopics(r, m.Assigned) {
+			return groups.ShareGroupDescription{}, errHiddenTopics
+		}
+	}
+	return d, err
 }

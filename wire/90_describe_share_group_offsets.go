@@ -28,12 +28,8 @@ func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGr
 func (s *Server) describeShareOffsets(r *request, g *kmsg.DescribeShareGroupOffsetsRequestGroup) kmsg.DescribeShareGroupOffsetsResponseGroup {
 	answer := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
 	answer.GroupID = g.GroupID
-	switch {
-	case !s.groups.ServesShareGroups():
-		answer.ErrorCode = kerr.UnsupportedVersion.Code
-		return answer
-	case !s.authorize(r, opDescribe, resourceGroup, g.GroupID):
-		answer.ErrorCode = kerr.GroupAuthorizationFailed.Code
+	if err := s.refuseGroup(r, s.groups.ServesShareGroups(), opDescribe, g.GroupID); err != nil {
+		answer.ErrorCode = errorCode(err)
 		return answer
 	}
 	var asked []groups.ShareTopic

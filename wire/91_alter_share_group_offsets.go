@@ -20,11 +20,8 @@ func (s *Server) alterShareGroupOffsets(r *request, req *kmsg.AlterShareGroupOff
 		resp.Topics, resp.ErrorCode, resp.ErrorMessage = nil, errorCode(err), errorMessage(err)
 		return resp, nil
 	}
-	switch {
-	case !s.groups.ServesShareGroups():
-		return refuse(kerr.UnsupportedVersion)
-	case !s.authorize(r, opRead, resourceGroup, req.GroupID):
-		return refuse(kerr.GroupAuthorizationFailed)
+	if err := s.refuseGroup(r, s.groups.ServesShareGroups(), opRead, req.GroupID); err != nil {
+		return refuse(err)
 	}
 	var changes []groups.ShareOffsetChange
 	var asked []*kmsg.AlterShareGroupOffsetsRequestTopic // by index of changes

@@ -19,11 +19,8 @@ func (s *Server) deleteShareGroupOffsets(r *request, req *kmsg.DeleteShareGroupO
 		resp.Topics, resp.ErrorCode, resp.ErrorMessage = nil, errorCode(err), errorMessage(err)
 		return resp, nil
 	}
-	switch {
-	case !s.groups.ServesShareGroups():
-		return refuse(kerr.UnsupportedVersion)
-	case !s.authorize(r, opDelete, resourceGroup, req.GroupID):
-		return refuse(kerr.GroupAuthorizationFailed)
+	if err := s.refuseGroup(r, s.groups.ServesShareGroups(), opDelete, req.GroupID); err != nil {
+		return refuse(err)
 	}
 	answer := func(name string, id storage.TopicID, err error) {
 		topic := kmsg.NewDeleteShareGroupOffsetsResponseTopic()
