@@ -9,9 +9,9 @@ lists() {
 
 # results_of LIST: those of the clients that go by it.
 results_of() {
-  local client rest
-  while IFS=$'\t' read -r client rest; do
-    [ "$(features_of "$client")" != "$1" ] || printf '%s\t%s\n' "$client" "$rest"
+  local line
+  while IFS= read -r line; do # whole, for one that is absent has an empty version
+    [ "$(features_of "${line%%$'\t'*}")" != "$1" ] || echo "$line"
   done <"$results"
 }
 
@@ -127,7 +127,7 @@ P
 differences() {
   awk -F '\t' '
     FNR == NR { page[$1, $2] = $3; next }
-    $4 == "absent" || $1 == "(end)" { next }
+    $4 == "absent" { next }
     $1 == "kcat" && page[$1, "version"] != $2 { next }
     !seen[$1]++ && page[$1, "version"] != $2 { bad = 1; print $1 ": version " $2 ", on the page " page[$1, "version"] }
     page[$1, $3] != $4 { bad = 1; print $1 ": " $3 ": " $4 ", on the page " page[$1, $3] }
