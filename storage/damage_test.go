@@ -316,3 +316,44 @@ func TestSegmentThatVanishedIsDamage(t *testing.T) {
 		rig.kill(l)
 	})
 }
+
+// TestEndOfARewrittenSegmentStays loses the segment after one whose last batches are gone, and the recovery point with it: the
+// log then ends where the note says, at each start anew, whatever an append to it leaves.
+func TestEndOfARewrittenSegmentStays(t *testing.T) {
+	for _, kept := range [][]int64{{1, 4}, {}} {
+		bothStops(t, func(t *testing.T, clean bool) {
+			rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+			l, values := filledLog(t, rig, 11)
+			if _, err := l.Rewrite(0, 2, keepOffsets(kept...)); err != nil {
+				t.Fatal(err)
+			}
+			rig.kill(l)
+			for _, suffix := range []string{logSuffix, indexSuffix, timeIndexSuffix} {
+				if err := rig.fs.Remove(segmentFile(testLogDir, 6, suffix)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var left []string
+			for _, o := range kept {
+				left = append(left, values[o])
+			}
+			for range 3 {
+				l = rig.start()
+				wantOffsets(t, l, Offsets{LastStable: 6, HighWatermark: 6, End: 6})
+				wantValues(t, readValues(t, l, 0, ReadUncommitted), left...)
+				rig.setPoint(6)
+				rig.end(l, clean)
+			}
+			l = rig.start()
+			appendDurably(t, l, testBatch("more"))
+			wantValues(t, readValues(t, l, 0, ReadUncommitted), append(left, "6=more")...)
+			last := segmentsOf(t, l)
+			rig.kill(l)
+			name := segmentFile(testLogDir, last[len(last)-1].BaseOffset, logSuffix)
+			setFile(t, rig.fs, name, []byte("torn"))
+			l = rig.start()
+			wantOffsets(t, l, Offsets{LastStable: 6, HighWatermark: 6, End: 6})
+			rig.kill(l)
+		})
+	}
+}

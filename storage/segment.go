@@ -129,9 +129,13 @@ func (s *segment) noteBatch(lastOffset, maxTimestamp, position, size int64, inte
 	s.next = lastOffset + 1
 }
 
-// shouldRoll reports whether a batch of that size, timestamp and last offset goes to a new segment.
+// shouldRoll reports whether a batch of that size, timestamp and last offset goes to a new segment. It does when only the
+// note of the last one says where the log ends: should the batch be torn, that end would not be in the file.
 // Kafka: LogSegment.shouldRoll, timeWaitedForRoll.
 func (s *segment) shouldRoll(c *TopicConfig, size, maxTimestamp, lastOffset, nowMs int64) bool {
+	if s.reach > 0 && s.reach == s.next {
+		return true
+	}
 	if s.size > int64(c.SegmentBytes)-size || lastOffset-s.base > maxRelativeOffset {
 		return s.size > 0
 	}

@@ -173,8 +173,10 @@ func (r *recovery) cutTorn() error {
 	if err := cutFile(&r.tornAt.log, r.torn.position, false); err != nil {
 		return err
 	}
-	l.removeNote(r.tornAt)
-	r.tornAt.reach = 0
+	if r.torn.next < r.tornAt.reach {
+		l.removeNote(r.tornAt)
+		r.tornAt.reach = 0
+	}
 	for _, s := range r.lost {
 		s.retire()
 		l.removeNote(s)
