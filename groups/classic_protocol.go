@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/groups/runtime"
 )
 
 // supports says whether a member with these protocols may join: in an empty group
@@ -47,7 +49,7 @@ func (g *classicGroup) selectProtocol() string {
 
 // hashMapBucket is where a Java HashMap of up to twelve keys puts s.
 func hashMapBucket(s string) uint32 {
-	h := uint32(javaHash(s))
+	h := uint32(runtime.JavaHash(s))
 	return (h ^ h>>16) & 15
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -303,15 +304,15 @@ func (l *consumerLife) leave() {
 func (l *consumerLife) joinClassic(c *lifeClient) {
 	metadata := subscription(joined(c.topics))
 	owned := c.ownedPartitions()
-	metadata = appendInt32(metadata[:len(metadata)-4], int32(len(owned)))
+	metadata = runtime.AppendInt32(metadata[:len(metadata)-4], int32(len(owned)))
 	for _, t := range owned {
 		info, ok := l.w.env.topics.byID(t.TopicID)
 		if !ok {
 			info.name = "gone"
 		}
-		metadata = appendInt32(appendString(metadata, info.name), int32(len(t.Partitions)))
+		metadata = runtime.AppendInt32(runtime.AppendPlainString(metadata, info.name), int32(len(t.Partitions)))
 		for _, p := range t.Partitions {
-			metadata = appendInt32(metadata, p)
+			metadata = runtime.AppendInt32(metadata, p)
 		}
 	}
 	r := &JoinRequest{

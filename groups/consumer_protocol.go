@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/groups/assignor"
+	"github.com/kaen-log/gateway/groups/runtime"
 )
 
 // The messages that consumers of the classic protocol embed in its calls: what a
@@ -35,7 +36,7 @@ func ofKnownVersion(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(appendInt16(make([]byte, 0, len(message)), v), message[2:]...), nil
+	return append(runtime.AppendInt16(make([]byte, 0, len(message)), v), message[2:]...), nil
 }
 
 // embeddedSubscription is what a member subscribes to.

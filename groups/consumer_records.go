@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kaen-log/gateway/groups/assignor"
+	"github.com/kaen-log/gateway/groups/runtime"
 )
 
 // Types of the records of a consumer group. Kafka: CoordinatorRecordType.
@@ -66,12 +67,12 @@ type resolvedRegex struct {
 // encode returns a record of the named group as the log has it. Kafka:
 // GroupCoordinatorRecordHelpers.
 func (r consumerRecord) encode(group string) logRecord {
-	out := logRecord{key: appendString(appendInt16(nil, r.kind), group)}
+	out := logRecord{key: runtime.AppendPlainString(runtime.AppendInt16(nil, r.kind), group)}
 	if named(r.kind) {
-		out.key = appendString(out.key, r.name)
+		out.key = runtime.AppendPlainString(out.key, r.name)
 	}
 	if r.body != nil {
-		out.value = r.body.append(appendInt16(nil, 0))
+		out.value = r.body.append(runtime.AppendInt16(nil, 0))
 	}
 	return out
 }
@@ -83,153 +84,155 @@ func named(kind int16) bool {
 
 // decodeConsumerRecord reads a record; a nil value removes.
 func decodeConsumerRecord(key, value []byte) (group string, r consumerRecord, err error) {
-	d := decoder{b: key}
-	r.kind = d.int16()
-	group = d.string()
+	d := runtime.NewDecoder(key)
+	r.kind = d.Int16()
+	group = d.PlainString()
 	if named(r.kind) {
-		r.name = d.string()
+		r.name = d.PlainString()
 	}
-	if d.err != nil {
-		return "", r, fmt.Errorf("key of type %d: %w", r.kind, d.err)
+	if d.Err() != nil {
+		return "", r, fmt.Errorf("key of type %d: %w", r.kind, d.Err())
 	}
 	if value == nil {
 		return group, r, nil
 	}
-	d = decoder{b: value}
-	d.version()
+	d = runtime.NewDecoder(value)
+	d.Version()
 	switch r.kind {
 	case typeConsumerEpoch:
-		r.body = decodeEpoch(&d)
+		r.body = decodeEpoch(d)
 	case typeConsumerTopics:
 		r.body = topicsBody{}
 		return group, r, nil
 	case typeConsumerMember:
-		r.body = decodeMember(&d)
+		r.body = decodeMember(d)
 	case typeConsumerTargetEpoch:
-		r.body = decodeTargetEpoch(&d)
+		r.body = decodeTargetEpoch(d)
 	case typeConsumerTarget:
-		r.body = decodeTarget(&d)
+		r.body = decodeTarget(d)
 	case typeConsumerCurrent:
-		r.body = decodeCurrent(&d)
+		r.body = decodeCurrent(d)
 	case typeConsumerResolvedRegex:
-		r.body = decodeRegex(&d)
+		r.body = decodeRegex(d)
 	default:
-		d.fail(errors.New("not a type of consumer groups"))
+		d.Fail(errors.New("not a type of consumer groups"))
 	}
-	if d.err != nil {
-		return "", r, fmt.Errorf("value of type %d: %w", r.kind, d.err)
+	if d.Err() != nil {
+		return "", r, fmt.Errorf("value of type %d: %w", r.kind, d.Err())
 	}
 	return group, r, nil
 }
 
 func (b epochBody) append(dst []byte) []byte {
-	dst = appendInt32(dst, b.epoch)
+	dst = runtime.AppendInt32(dst, b.epoch)
 	if b.hash == 0 {
-		return appendNoTags(dst)
+		return runtime.AppendNoTags(dst)
 	}
-	return appendTag0(dst, appendInt64(nil, int64(b.hash)))
+	return runtime.AppendTag0(dst, runtime.AppendInt64(nil, int64(b.hash)))
 }
 
-func decodeEpoch(d *decoder) (b epochBody) {
-	b.epoch = d.int32()
-	d.tags(func(tag uint32, d *decoder) {
+func decodeEpoch(d *runtime.Decoder) (b epochBody) {
+	b.epoch = d.Int32()
+	d.Tags(func(tag uint32, d *runtime.Decoder) {
 		if tag == 0 {
-			b.hash = uint64(d.int64())
+			b.hash = uint64(d.Int64())
 		}
 	})
 	return b
 }
 
-func (topicsBody) append(dst []byte) []byte { return appendNoTags(appendLength(dst, 0)) }
-
-func (m *memberMetadata) append(dst []byte) []byte {
-	dst = appendCompactNullable(dst, m.instanceID)
-	dst = appendCompactNullable(dst, m.rackID)
-	dst = appendCompactString(dst, m.clientID)
-	dst = appendCompactString(dst, m.clientHost)
-	dst = appendCompactStrings(dst, m.topics)
-	dst = appendCompactString(dst, m.regex)
-	dst = appendInt32(dst, m.rebalanceTimeoutMs)
-	dst = appendCompactNullable(dst, m.assignor)
-	if m.classic == nil {
-		return appendTag0(dst, []byte{0}) // Kafka writes the null, too
-	}
-	field := appendInt32([]byte{1}, m.classic.sessionTimeoutMs)
-	field = appendLength(field, len(m.classic.protocols))
-	for _, p := range m.classic.protocols {
-		field = appendCompactString(field, p.Name)
-		field = appendNoTags(appendCompactBytes(field, p.Metadata))
-	}
-	return appendTag0(dst, appendNoTags(field))
+func (topicsBody) append(dst []byte) []byte {
+	return runtime.AppendNoTags(runtime.AppendLength(dst, 0))
 }
 
-func decodeMember(d *decoder) *memberMetadata {
-	m := &memberMetadata{
-		instanceID: d.compactNullable(), rackID: d.compactNullable(),
-		clientID: d.compactString(), clientHost: d.compactString(),
-		topics: sortedSet(d.compactStrings()),
+func (m *memberMetadata) append(dst []byte) []byte {
+	dst = runtime.AppendCompactNullable(dst, m.instanceID)
+	dst = runtime.AppendCompactNullable(dst, m.rackID)
+	dst = runtime.AppendCompactString(dst, m.clientID)
+	dst = runtime.AppendCompactString(dst, m.clientHost)
+	dst = runtime.AppendCompactStrings(dst, m.topics)
+	dst = runtime.AppendCompactString(dst, m.regex)
+	dst = runtime.AppendInt32(dst, m.rebalanceTimeoutMs)
+	dst = runtime.AppendCompactNullable(dst, m.assignor)
+	if m.classic == nil {
+		return runtime.AppendTag0(dst, []byte{0}) // Kafka writes the null, too
 	}
-	if regex := d.compactNullable(); regex != nil {
+	field := runtime.AppendInt32([]byte{1}, m.classic.sessionTimeoutMs)
+	field = runtime.AppendLength(field, len(m.classic.protocols))
+	for _, p := range m.classic.protocols {
+		field = runtime.AppendCompactString(field, p.Name)
+		field = runtime.AppendNoTags(runtime.AppendCompactBytes(field, p.Metadata))
+	}
+	return runtime.AppendTag0(dst, runtime.AppendNoTags(field))
+}
+
+func decodeMember(d *runtime.Decoder) *memberMetadata {
+	m := &memberMetadata{
+		instanceID: d.CompactNullable(), rackID: d.CompactNullable(),
+		clientID: d.CompactString(), clientHost: d.CompactString(),
+		topics: sortedSet(d.CompactStrings()),
+	}
+	if regex := d.CompactNullable(); regex != nil {
 		m.regex = *regex
 	}
-	m.rebalanceTimeoutMs, m.assignor = d.int32(), d.compactNullable()
-	d.tags(func(tag uint32, d *decoder) {
-		if tag == 0 && d.int8() == 1 {
+	m.rebalanceTimeoutMs, m.assignor = d.Int32(), d.CompactNullable()
+	d.Tags(func(tag uint32, d *runtime.Decoder) {
+		if tag == 0 && d.Int8() == 1 {
 			m.classic = decodeClassicMetadata(d)
 		}
 	})
 	return m
 }
 
-func decodeClassicMetadata(d *decoder) *classicMetadata {
-	c := &classicMetadata{sessionTimeoutMs: d.int32()}
-	for range d.length(3) {
-		c.protocols = append(c.protocols, Protocol{Name: d.compactString(), Metadata: d.compactBytes()})
-		d.tags(nil)
+func decodeClassicMetadata(d *runtime.Decoder) *classicMetadata {
+	c := &classicMetadata{sessionTimeoutMs: d.Int32()}
+	for range d.Length(3) {
+		c.protocols = append(c.protocols, Protocol{Name: d.CompactString(), Metadata: d.CompactBytes()})
+		d.Tags(nil)
 	}
-	d.tags(nil)
+	d.Tags(nil)
 	return c
 }
 
 func (b targetEpochBody) append(dst []byte) []byte {
-	dst = appendInt32(dst, b.epoch)
+	dst = runtime.AppendInt32(dst, b.epoch)
 	if b.timeMs == 0 {
-		return appendNoTags(dst)
+		return runtime.AppendNoTags(dst)
 	}
-	return appendTag0(dst, appendInt64(nil, b.timeMs))
+	return runtime.AppendTag0(dst, runtime.AppendInt64(nil, b.timeMs))
 }
 
-func decodeTargetEpoch(d *decoder) (b targetEpochBody) {
-	b.epoch = d.int32()
-	d.tags(func(tag uint32, d *decoder) {
+func decodeTargetEpoch(d *runtime.Decoder) (b targetEpochBody) {
+	b.epoch = d.Int32()
+	d.Tags(func(tag uint32, d *runtime.Decoder) {
 		if tag == 0 {
-			b.timeMs = max(d.int64(), 0)
+			b.timeMs = max(d.Int64(), 0)
 		}
 	})
 	return b
 }
 
 func (b targetBody) append(dst []byte) []byte {
-	return appendNoTags(appendPartitions(dst, b.partitions))
+	return runtime.AppendNoTags(appendPartitions(dst, b.partitions))
 }
 
-func decodeTarget(d *decoder) targetBody {
+func decodeTarget(d *runtime.Decoder) targetBody {
 	b := targetBody{partitions: decodePartitions(d)}
-	d.tags(nil)
+	d.Tags(nil)
 	return b
 }
 
 func (c *currentAssignment) append(dst []byte) []byte {
-	dst = appendInt32(dst, c.epoch)
-	dst = appendInt32(dst, c.previousEpoch)
+	dst = runtime.AppendInt32(dst, c.epoch)
+	dst = runtime.AppendInt32(dst, c.previousEpoch)
 	dst = append(dst, byte(c.state))
 	dst = appendPartitionEpochs(dst, c.assigned)
 	dst = appendPartitionEpochs(dst, c.revoking)
-	return appendNoTags(dst)
+	return runtime.AppendNoTags(dst)
 }
 
 func appendPartitionEpochs(dst []byte, p partitionEpochs) []byte {
-	dst = appendLength(dst, len(p))
+	dst = runtime.AppendLength(dst, len(p))
 	partitions := p.partitions()
 	for _, topic := range p.topics() {
 		list := partitions[topic]
@@ -237,33 +240,33 @@ func appendPartitionEpochs(dst []byte, p partitionEpochs) []byte {
 		for i, partition := range list {
 			epochs[i] = p[topic][partition]
 		}
-		dst = appendCompactInt32s(appendUUID(dst, topic), list)
-		dst = appendTag0(dst, appendCompactInt32s(nil, epochs))
+		dst = runtime.AppendCompactInt32s(runtime.AppendUUID(dst, topic), list)
+		dst = runtime.AppendTag0(dst, runtime.AppendCompactInt32s(nil, epochs))
 	}
 	return dst
 }
 
-func decodeCurrent(d *decoder) *currentAssignment {
-	c := &currentAssignment{epoch: d.int32(), previousEpoch: d.int32(), state: memberState(d.int8())}
+func decodeCurrent(d *runtime.Decoder) *currentAssignment {
+	c := &currentAssignment{epoch: d.Int32(), previousEpoch: d.Int32(), state: memberState(d.Int8())}
 	if c.state < memberStable || c.state > memberUnreleased {
 		c.state = memberUnknown
 	}
 	c.assigned = decodePartitionEpochs(d, c.epoch)
 	c.revoking = decodePartitionEpochs(d, c.epoch)
-	d.tags(nil)
+	d.Tags(nil)
 	return c
 }
 
 // decodePartitionEpochs reads partitions; those without epochs, as Kafka before 4.3
 // wrote them, have the member's. Kafka: Utils.assignmentFromTopicPartitions.
-func decodePartitionEpochs(d *decoder, memberEpoch int32) partitionEpochs {
+func decodePartitionEpochs(d *runtime.Decoder, memberEpoch int32) partitionEpochs {
 	out := partitionEpochs{}
-	for range d.length(18) {
-		topic, list := d.uuid(), d.compactInt32s()
+	for range d.Length(18) {
+		topic, list := d.UUID(), d.CompactInt32s()
 		var epochs []int32
-		d.tags(func(tag uint32, d *decoder) {
+		d.Tags(func(tag uint32, d *runtime.Decoder) {
 			if tag == 0 {
-				epochs = d.compactInt32s()
+				epochs = d.CompactInt32s()
 			}
 		})
 		for i, partition := range list {
@@ -278,14 +281,14 @@ func decodePartitionEpochs(d *decoder, memberEpoch int32) partitionEpochs {
 }
 
 func (r *resolvedRegex) append(dst []byte) []byte {
-	dst = appendCompactStrings(dst, r.topics)
-	dst = appendInt64(dst, r.version)
-	return appendNoTags(appendInt64(dst, r.timeMs))
+	dst = runtime.AppendCompactStrings(dst, r.topics)
+	dst = runtime.AppendInt64(dst, r.version)
+	return runtime.AppendNoTags(runtime.AppendInt64(dst, r.timeMs))
 }
 
-func decodeRegex(d *decoder) *resolvedRegex {
-	r := &resolvedRegex{topics: sortedSet(d.compactStrings()), version: d.int64(), timeMs: d.int64()}
-	d.tags(nil)
+func decodeRegex(d *runtime.Decoder) *resolvedRegex {
+	r := &resolvedRegex{topics: sortedSet(d.CompactStrings()), version: d.Int64(), timeMs: d.Int64()}
+	d.Tags(nil)
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/kaen-log/gateway/groups/assignor"
+	"github.com/kaen-log/gateway/groups/runtime"
 )
 
 // TestConsumerGroupScripts runs the stories in testdata/consumer. Their commands are
@@ -330,12 +331,12 @@ func (sc *consumerScript) classicJoin(d *datadriven.TestData) {
 func (sc *consumerScript) ownedSubscription(s []byte, list []string) []byte {
 	s = s[:len(s)-4]
 	owned := sc.owned(list)
-	s = appendInt32(s, int32(len(owned)))
+	s = runtime.AppendInt32(s, int32(len(owned)))
 	for _, t := range owned {
 		info, _ := sc.w.env.topics.byID(t.TopicID)
-		s = appendInt32(appendString(s, info.name), int32(len(t.Partitions)))
+		s = runtime.AppendInt32(runtime.AppendPlainString(s, info.name), int32(len(t.Partitions)))
 		for _, p := range t.Partitions {
-			s = appendInt32(s, p)
+			s = runtime.AppendInt32(s, p)
 		}
 	}
 	return s

@@ -203,7 +203,7 @@ func (c *Coordinator) ownerOf(groupID string) *owner {
 	if len(all) == 0 {
 		return nil
 	}
-	return all[partitionFor(groupID, int32(len(all)))]
+	return all[runtime.PartitionFor(groupID, int32(len(all)))]
 }
 
 // newBuilder begins a batch of records that the coordinator writes.

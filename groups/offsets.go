@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -81,7 +82,7 @@ func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, er
 			continue
 		}
 		k := &r.Commits[i]
-		if n := javaLength(k.Metadata); n > c.o.MaxMetadataLength {
+		if n := runtime.JavaLength(k.Metadata); n > c.o.MaxMetadataLength {
 			errs[i] = fmt.Errorf("metadata of %d characters, want at most %d: %w", n, c.o.MaxMetadataLength, ErrMetadataTooLarge)
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -44,7 +45,7 @@ func (s *started) want(t *testing.T, want ...string) {
 func sameShard(n int) []string {
 	out := []string{"g0"}
 	for i := 1; len(out) < n; i++ {
-		if g := fmt.Sprint("g", i); partitionFor(g, 3) == partitionFor("g0", 3) {
+		if g := fmt.Sprint("g", i); runtime.PartitionFor(g, 3) == runtime.PartitionFor("g0", 3) {
 			out = append(out, g)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kaen-log/gateway/groups/assignor"
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -42,12 +43,12 @@ type shareEpochBody struct {
 // encode returns a record of the named group as the log has it. Kafka:
 // GroupCoordinatorRecordHelpers.
 func (r shareRecord) encode(group string) logRecord {
-	out := logRecord{key: appendString(appendInt16(nil, r.kind), group)}
+	out := logRecord{key: runtime.AppendPlainString(runtime.AppendInt16(nil, r.kind), group)}
 	if ofShareMember(r.kind) {
-		out.key = appendString(out.key, r.name)
+		out.key = runtime.AppendPlainString(out.key, r.name)
 	}
 	if r.body != nil {
-		out.value = r.body.append(appendInt16(nil, 0))
+		out.value = r.body.append(runtime.AppendInt16(nil, 0))
 	}
 	return out
 }
@@ -59,108 +60,108 @@ func ofShareMember(kind int16) bool {
 
 // decodeShareRecord reads a record; a nil value removes.
 func decodeShareRecord(key, value []byte) (group string, r shareRecord, err error) {
-	d := decoder{b: key}
-	r.kind = d.int16()
-	group = d.string()
+	d := runtime.NewDecoder(key)
+	r.kind = d.Int16()
+	group = d.PlainString()
 	if ofShareMember(r.kind) {
-		r.name = d.string()
+		r.name = d.PlainString()
 	}
-	if d.err != nil {
-		return "", r, fmt.Errorf("key of type %d: %w", r.kind, d.err)
+	if d.Err() != nil {
+		return "", r, fmt.Errorf("key of type %d: %w", r.kind, d.Err())
 	}
 	if value == nil {
 		return group, r, nil
 	}
-	d = decoder{b: value}
-	d.version()
+	d = runtime.NewDecoder(value)
+	d.Version()
 	switch r.kind {
 	case typeShareMember:
-		r.body = decodeShareMetadata(&d)
+		r.body = decodeShareMetadata(d)
 	case typeShareEpoch:
-		b := shareEpochBody{epoch: d.int32(), hash: uint64(d.int64())}
-		d.tags(nil)
+		b := shareEpochBody{epoch: d.Int32(), hash: uint64(d.Int64())}
+		d.Tags(nil)
 		r.body = b
 	case typeShareTargetEpoch:
-		r.body = decodeTargetEpoch(&d)
+		r.body = decodeTargetEpoch(d)
 	case typeShareTarget:
-		r.body = decodeTarget(&d)
+		r.body = decodeTarget(d)
 	case typeShareCurrent:
-		r.body = decodeShareAssignment(&d)
+		r.body = decodeShareAssignment(d)
 	case typeShareStates:
-		r.body = decodeShareStates(&d)
+		r.body = decodeShareStates(d)
 	default:
-		d.fail(errors.New("not a type of share groups"))
+		d.Fail(errors.New("not a type of share groups"))
 	}
-	if d.err != nil {
-		return "", r, fmt.Errorf("value of type %d: %w", r.kind, d.err)
+	if d.Err() != nil {
+		return "", r, fmt.Errorf("value of type %d: %w", r.kind, d.Err())
 	}
 	return group, r, nil
 }
 
 func (b shareEpochBody) append(dst []byte) []byte {
-	return appendNoTags(appendInt64(appendInt32(dst, b.epoch), int64(b.hash)))
+	return runtime.AppendNoTags(runtime.AppendInt64(runtime.AppendInt32(dst, b.epoch), int64(b.hash)))
 }
 
 func (m *shareMetadata) append(dst []byte) []byte {
-	dst = appendCompactNullable(dst, m.rackID)
-	dst = appendCompactString(dst, m.clientID)
-	dst = appendCompactString(dst, m.clientHost)
-	return appendNoTags(appendCompactStrings(dst, m.topics))
+	dst = runtime.AppendCompactNullable(dst, m.rackID)
+	dst = runtime.AppendCompactString(dst, m.clientID)
+	dst = runtime.AppendCompactString(dst, m.clientHost)
+	return runtime.AppendNoTags(runtime.AppendCompactStrings(dst, m.topics))
 }
 
-func decodeShareMetadata(d *decoder) *shareMetadata {
-	m := &shareMetadata{rackID: d.compactNullable(), clientID: d.compactString(), clientHost: d.compactString(), topics: sortedSet(d.compactStrings())}
-	d.tags(nil)
+func decodeShareMetadata(d *runtime.Decoder) *shareMetadata {
+	m := &shareMetadata{rackID: d.CompactNullable(), clientID: d.CompactString(), clientHost: d.CompactString(), topics: sortedSet(d.CompactStrings())}
+	d.Tags(nil)
 	return m
 }
 
 func (a *shareAssignment) append(dst []byte) []byte {
-	dst = appendInt32(dst, a.epoch)
-	dst = appendInt32(dst, a.previousEpoch)
+	dst = runtime.AppendInt32(dst, a.epoch)
+	dst = runtime.AppendInt32(dst, a.previousEpoch)
 	dst = append(dst, byte(a.state))
-	return appendNoTags(appendPartitions(dst, a.assigned))
+	return runtime.AppendNoTags(appendPartitions(dst, a.assigned))
 }
 
-func decodeShareAssignment(d *decoder) *shareAssignment {
-	a := &shareAssignment{epoch: d.int32(), previousEpoch: d.int32(), state: memberState(d.int8()), assigned: decodePartitions(d)}
+func decodeShareAssignment(d *runtime.Decoder) *shareAssignment {
+	a := &shareAssignment{epoch: d.Int32(), previousEpoch: d.Int32(), state: memberState(d.Int8()), assigned: decodePartitions(d)}
 	if a.state < memberStable || a.state > memberUnreleased {
 		a.state = memberUnknown
 	}
-	d.tags(nil)
+	d.Tags(nil)
 	return a
 }
 
 func (s *shareStates) append(dst []byte) []byte {
 	for _, topics := range []sharedTopics{s.initializing, s.initialized} {
-		dst = appendLength(dst, len(topics))
+		dst = runtime.AppendLength(dst, len(topics))
 		for _, id := range topics.ids() {
-			dst = appendCompactString(appendUUID(dst, id), topics[id].name)
-			dst = appendNoTags(appendCompactInt32s(dst, topics[id].partitions))
+			dst = runtime.AppendCompactString(runtime.AppendUUID(dst, id), topics[id].name)
+			dst = runtime.AppendNoTags(runtime.AppendCompactInt32s(dst, topics[id].partitions))
 		}
 	}
-	dst = appendLength(dst, len(s.deleting))
+	dst = runtime.AppendLength(dst, len(s.deleting))
 	for _, id := range sortedIDs(s.deleting) {
-		dst = appendNoTags(appendCompactString(appendUUID(dst, id), s.deleting[id]))
+		dst = runtime.AppendNoTags(runtime.AppendCompactString(runtime.AppendUUID(dst, id), s.deleting[id]))
 	}
-	return appendNoTags(dst)
+	return runtime.AppendNoTags(dst)
 }
 
-func decodeShareStates(d *decoder) *shareStates {
+func decodeShareStates(d *runtime.Decoder) *shareStates {
 	s := &shareStates{initializing: decodeSharedTopics(d), initialized: decodeSharedTopics(d), deleting: map[storage.TopicID]string{}}
-	for range d.length(18) {
-		id := d.uuid()
-		s.deleting[id] = d.compactString()
-		d.tags(nil)
+	for range d.Length(18) {
+		id := d.UUID()
+		s.deleting[id] = d.CompactString()
+		d.Tags(nil)
 	}
-	d.tags(nil)
+	d.Tags(nil)
 	return s
 }
 
-func decodeSharedTopics(d *decoder) sharedTopics {
+func decodeSharedTopics(d *runtime.Decoder) sharedTopics {
 	out := sharedTopics{}
-	for range d.length(19) {
-		id, t := d.uuid(), sharedTopic{name: d.compactString(), partitions: d.compactInt32s()}
-		d.tags(nil)
+	for range d.Length(19) {
+		id, t := d.UUID(), sharedTopic{name: d.CompactString(), partitions: d.CompactInt32s()}
+		d.Tags(nil)
 		if slices.Sort(t.partitions); len(t.partitions) > 0 {
 			t.partitions = slices.Compact(t.partitions)
 			out[id] = t
@@ -171,18 +172,18 @@ func decodeSharedTopics(d *decoder) sharedTopics {
 
 // appendPartitions appends an array of topics with their partitions.
 func appendPartitions(dst []byte, p assignor.Partitions) []byte {
-	dst = appendLength(dst, len(p))
+	dst = runtime.AppendLength(dst, len(p))
 	for _, topic := range p.Topics() {
-		dst = appendNoTags(appendCompactInt32s(appendUUID(dst, topic), p[topic]))
+		dst = runtime.AppendNoTags(runtime.AppendCompactInt32s(runtime.AppendUUID(dst, topic), p[topic]))
 	}
 	return dst
 }
 
-func decodePartitions(d *decoder) assignor.Partitions {
+func decodePartitions(d *runtime.Decoder) assignor.Partitions {
 	out := assignor.Partitions{}
-	for range d.length(18) {
-		topic, list := d.uuid(), d.compactInt32s()
-		d.tags(nil)
+	for range d.Length(18) {
+		topic, list := d.UUID(), d.CompactInt32s()
+		d.Tags(nil)
 		if slices.Sort(list); len(list) > 0 {
 			out[topic] = slices.Compact(list)
 		}

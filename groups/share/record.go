@@ -2,12 +2,10 @@ package share
 
 import (
 	"encoding/base64"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"strconv"
-	"unicode/utf16"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -42,51 +40,39 @@ type Key struct {
 // in, of n. Kafka: SharePartitionKey.asCoordinatorKey, ShareCoordinatorService.partitionFor.
 func (k Key) partitionOf(n int32) int32 {
 	text := k.Group + ":" + base64.RawURLEncoding.EncodeToString(k.TopicID[:]) + ":" + strconv.Itoa(int(k.Partition))
-	var h int32 // Java's String.hashCode
-	for _, u := range utf16.Encode([]rune(text)) {
-		h = 31*h + int32(u)
-	}
-	if h == -1<<31 {
-		return 0 // its absolute value does not fit, and Kafka's Utils.abs answers 0 for it
-	}
-	return max(h, -h) % n
+	return runtime.PartitionFor(text, n)
 }
 
 // logRecord is a record; a nil value is a tombstone.
 type logRecord struct{ key, value []byte }
 
 func appendKey(dst []byte, kind int16, k Key) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, uint16(kind))
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(k.Group)))
-	dst = append(dst, k.Group...)
-	dst = append(dst, k.TopicID[:]...)
-	return binary.BigEndian.AppendUint32(dst, uint32(k.Partition))
+	dst = runtime.AppendPlainString(runtime.AppendInt16(dst, kind), k.Group)
+	return runtime.AppendInt32(runtime.AppendUUID(dst, k.TopicID), k.Partition)
 }
 
 // parseKey reads a key; ok is false for a type that is not known.
 func parseKey(b []byte) (kind int16, k Key, ok bool, err error) {
-	d := decoder{b: b}
-	kind = int16(d.int(2))
-	if d.err == nil && kind != typeSnapshot && kind != typeUpdate {
+	d := runtime.NewDecoder(b)
+	kind = d.Int16()
+	if d.Err() == nil && kind != typeSnapshot && kind != typeUpdate {
 		return kind, k, false, nil
 	}
-	k.Group = string(d.take(d.int(2)))
-	copy(k.TopicID[:], d.take(len(k.TopicID)))
-	k.Partition = int32(d.int(4))
-	if d.err != nil {
-		return 0, Key{}, false, fmt.Errorf("key of %d bytes: %w", len(b), d.err)
+	k = Key{Group: d.PlainString(), TopicID: d.UUID(), Partition: d.Int32()}
+	if d.Err() != nil {
+		return 0, Key{}, false, fmt.Errorf("key of %d bytes: %w", len(b), d.Err())
 	}
 	return kind, k, true, nil
 }
 
 func appendSnapshot(dst []byte, s *stored) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, 0)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(s.snapshotEpoch))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(s.stateEpoch))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(s.leaderEpoch))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(s.start))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(s.createdMs))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(s.writtenMs))
+	dst = runtime.AppendInt16(dst, 0)
+	dst = runtime.AppendInt32(dst, s.snapshotEpoch)
+	dst = runtime.AppendInt32(dst, s.stateEpoch)
+	dst = runtime.AppendInt32(dst, s.leaderEpoch)
+	dst = runtime.AppendInt64(dst, s.start)
+	dst = runtime.AppendInt64(dst, s.createdMs)
+	dst = runtime.AppendInt64(dst, s.writtenMs)
 	return appendEnd(dst, s.batches, s.complete)
 }
 
@@ -100,137 +86,64 @@ type update struct {
 }
 
 func appendUpdate(dst []byte, u *update) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, 0)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(u.snapshotEpoch))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(u.leaderEpoch))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(u.start))
+	dst = runtime.AppendInt16(dst, 0)
+	dst = runtime.AppendInt32(dst, u.snapshotEpoch)
+	dst = runtime.AppendInt32(dst, u.leaderEpoch)
+	dst = runtime.AppendInt64(dst, u.start)
 	return appendEnd(dst, u.batches, u.complete)
 }
 
 // appendEnd appends what snapshots and updates end with.
 func appendEnd(dst []byte, batches []Batch, complete int32) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(batches))+1)
+	dst = runtime.AppendLength(dst, len(batches))
 	for _, b := range batches {
-		dst = binary.BigEndian.AppendUint64(dst, uint64(b.First))
-		dst = binary.BigEndian.AppendUint64(dst, uint64(b.Last))
-		dst = append(dst, byte(b.State))
-		dst = binary.BigEndian.AppendUint16(dst, uint16(b.Deliveries))
-		dst = append(dst, 0)
+		dst = runtime.AppendInt64(runtime.AppendInt64(dst, b.First), b.Last)
+		dst = runtime.AppendInt16(append(dst, byte(b.State)), b.Deliveries)
+		dst = runtime.AppendNoTags(dst)
 	}
 	if complete == -1 {
-		return append(dst, 0)
+		return runtime.AppendNoTags(dst)
 	}
-	return binary.BigEndian.AppendUint32(append(dst, 1, 0, 4), uint32(complete))
+	return runtime.AppendTag0(dst, runtime.AppendInt32(nil, complete))
 }
 
 func parseSnapshot(b []byte) (*stored, error) {
-	d := decoder{b: b}
-	d.version()
-	s := &stored{snapshotEpoch: int32(d.int(4)), stateEpoch: int32(d.int(4)), leaderEpoch: int32(d.int(4))}
-	s.start, s.createdMs, s.writtenMs = int64(d.int(8)), int64(d.int(8)), int64(d.int(8))
-	s.batches, s.complete = d.end()
-	if d.err != nil {
-		return nil, fmt.Errorf("snapshot of %d bytes: %w", len(b), d.err)
+	d := runtime.NewDecoder(b)
+	d.Version()
+	s := &stored{snapshotEpoch: d.Int32(), stateEpoch: d.Int32(), leaderEpoch: d.Int32()}
+	s.start, s.createdMs, s.writtenMs = d.Int64(), d.Int64(), d.Int64()
+	s.batches, s.complete = readEnd(d)
+	if d.Err() != nil {
+		return nil, fmt.Errorf("snapshot of %d bytes: %w", len(b), d.Err())
 	}
 	return s, nil
 }
 
 func parseUpdate(b []byte) (*update, error) {
-	d := decoder{b: b}
-	d.version()
-	u := &update{snapshotEpoch: int32(d.int(4)), leaderEpoch: int32(d.int(4)), start: int64(d.int(8))}
-	u.batches, u.complete = d.end()
-	if d.err != nil {
-		return nil, fmt.Errorf("update of %d bytes: %w", len(b), d.err)
+	d := runtime.NewDecoder(b)
+	d.Version()
+	u := &update{snapshotEpoch: d.Int32(), leaderEpoch: d.Int32(), start: d.Int64()}
+	u.batches, u.complete = readEnd(d)
+	if d.Err() != nil {
+		return nil, fmt.Errorf("update of %d bytes: %w", len(b), d.Err())
 	}
 	return u, nil
 }
 
-// errShort is what a decoder makes of bytes that end too early.
-var errShort = errors.New("record ends too early")
-
-// decoder reads fields off the front of b. After the first fault it reads zeros, and
-// err says what it was; nothing is allocated that the bytes left could not fill.
-type decoder struct {
-	b   []byte
-	err error
-}
-
-func (d *decoder) fail(err error) {
-	if d.err == nil {
-		d.err, d.b = err, nil
-	}
-}
-
-// take returns the next n bytes.
-func (d *decoder) take(n int) []byte {
-	if d.err != nil || n < 0 || n > len(d.b) {
-		d.fail(errShort)
-		return nil
-	}
-	out := d.b[:n]
-	d.b = d.b[n:]
-	return out
-}
-
-// int reads a signed integer of 1, 2, 4 or 8 bytes.
-func (d *decoder) int(size int) int {
-	var v uint64
-	for _, b := range d.take(size) {
-		v = v<<8 | uint64(b)
-	}
-	shift := 64 - 8*size
-	return int(int64(v<<shift) >> shift)
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if d.err != nil || n <= 0 || v > 1<<32-1 {
-		d.fail(errShort)
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) version() {
-	if v := d.int(2); v != 0 {
-		d.fail(fmt.Errorf("version %d, want 0", v))
-	}
-}
-
-// end reads what snapshots and updates end with.
-func (d *decoder) end() (batches []Batch, complete int32) {
-	const size = 20 // of a batch, at least
-	n := int(d.uvarint()) - 1
-	if n > len(d.b)/size {
-		d.fail(errShort)
-		return nil, 0
-	}
-	for range n {
-		b := Batch{Extent{int64(d.int(8)), int64(d.int(8))}, RecordState(d.int(1)), int16(d.int(2))}
-		if d.tags(nil); d.err == nil && (b.First > b.Last || b.First < 0) {
-			d.fail(fmt.Errorf("batch from %d to %d", b.First, b.Last))
+// readEnd reads what snapshots and updates end with.
+func readEnd(d *runtime.Decoder) (batches []Batch, complete int32) {
+	for range d.Length(20) {
+		b := Batch{Extent{d.Int64(), d.Int64()}, RecordState(d.Int8()), d.Int16()}
+		if d.Tags(nil); d.Err() == nil && (b.First > b.Last || b.First < 0) {
+			d.Fail(fmt.Errorf("batch from %d to %d", b.First, b.Last))
 		}
 		batches = append(batches, b)
 	}
 	complete = -1
-	d.tags(func(field *decoder) { complete = int32(field.int(4)) })
+	d.Tags(func(tag uint32, d *runtime.Decoder) {
+		if tag == 0 {
+			complete = d.Int32()
+		}
+	})
 	return batches, complete
-}
-
-// tags reads the tags of a structure; first is given the decoder of tag 0.
-func (d *decoder) tags(first func(*decoder)) {
-	for range d.uvarint() {
-		tag := d.uvarint()
-		field := decoder{b: d.take(int(d.uvarint()))}
-		if d.err != nil {
-			return
-		}
-		if tag == 0 && first != nil {
-			if first(&field); field.err != nil {
-				d.fail(fmt.Errorf("tag 0: %w", field.err))
-			}
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package groups
+package runtime
 
 import "testing"
 
@@ -24,13 +24,13 @@ func TestPartitionIsTheOneThatKafkaChooses(t *testing.T) {
 		{"группа-1", -1936320450, 0, 8},
 		{"👩‍🍳 kitchen", -1663308868, 18, 13},
 	} {
-		if got := javaHash(c.group); got != c.hash {
+		if got := JavaHash(c.group); got != c.hash {
 			t.Errorf("hash of %q: got %d, want %d", c.group, got, c.hash)
 		}
-		if got := partitionFor(c.group, 50); got != c.partition {
+		if got := PartitionFor(c.group, 50); got != c.partition {
 			t.Errorf("partition of %q: got %d, want %d", c.group, got, c.partition)
 		}
-		if got := javaLength(c.group); got != c.length {
+		if got := JavaLength(c.group); got != c.length {
 			t.Errorf("length of %q: got %d, want %d", c.group, got, c.length)
 		}
 	}
