@@ -130,6 +130,7 @@ func (w *rewrite) swap() error {
 		m = mark{segment: s, next: m.next, maxTime: TimeEntry{Timestamp: noTimestamp, Offset: s.base}}
 	}
 	l.segments = slices.Replace(slices.Clone(l.segments), i, i+len(w.sources), w.segment)
+	w.segment.acquire() // should the log start move past it, it is discarded only when its files have their plain names
 	w.swapped = true
 	l.publish(m)
 	var faults []error
@@ -191,17 +192,12 @@ func (w *rewrite) settle() error {
 	}
 	l.mu.Lock()
 	err := w.rename("")
-	gone := !slices.Contains(l.segments, w.segment)
 	l.mu.Unlock()
 	if err == nil {
 		err = l.ctx.files.syncDir(l.dir)
 	}
 	if err != nil {
 		return err
-	}
-	if gone {
-		// The log start moved past it before its files had the names under which it was to be discarded.
-		l.discard(w.segment)
 	}
 	for _, s := range w.sources {
 		if s.base != w.segment.base || s.reach != w.next {

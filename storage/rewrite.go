@@ -123,10 +123,13 @@ func (l *Log) mayRewrite() error {
 	return nil
 }
 
-// letGo ends the hold of the sources.
+// letGo ends the hold of the sources, and of the new segment once that counts.
 func (w *rewrite) letGo() {
 	for _, s := range w.sources {
 		s.release()
+	}
+	if w.swapped {
+		w.segment.release()
 	}
 }
 

@@ -213,6 +213,52 @@ func TestReaderFinishesInAReplacedSegment(t *testing.T) {
 	rig.stop(l)
 }
 
+// TestReaderFinishesInAReplacementThatGoesAtOnce has the log start move past a replacement before its files have their plain
+// names, while a reader is in it.
+func TestReaderFinishesInAReplacementThatGoesAtOnce(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	rig.configs["file.delete.delay.ms"] = "0"
+	rig.openFiles = 1 // files are opened again and again, by the names they have
+	var l *Log
+	var v *view
+	syncs := 0
+	armed := false
+	rig.fs = vfs.Inject(rig.fs, func(op vfs.Op) error {
+		if !armed || op.Kind != vfs.OpSyncDir {
+			return nil
+		}
+		if syncs++; syncs == 3 { // the sources have gone, for good after this
+			armed = false
+			v = l.view.Load()
+			v.segments[0].acquire()
+			if _, err := l.DeleteBefore(6); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	l, _ = filledLog(t, rig, 11)
+	armed = true
+	if _, err := l.Rewrite(0, 2, keepOffsets(4)); err != nil {
+		t.Fatal(err)
+	}
+	if v == nil || v.segments[0].reach != 6 {
+		t.Fatal("the log start did not move while the replacement had no plain names")
+	}
+	readValues(t, l, 6, ReadUncommitted) // takes the one place for an open file
+	res, again, err := l.readView(v, nil, ReadRequest{Offset: 0, MaxBytes: 1 << 20})
+	if err != nil || again || len(res.Data) != int(v.segments[0].size) {
+		t.Errorf("read in the replacement: %d bytes, %v, %v, want %d", len(res.Data), again, err, v.segments[0].size)
+	}
+	v.segments[0].release()
+	for _, name := range filesOf(t, rig) {
+		if base, _, _, ok := parseSegmentFile(name); ok && base < 6 || strings.HasSuffix(name, noteSuffix) {
+			t.Errorf("%s is left when nobody reads it", name)
+		}
+	}
+	rig.stop(l)
+}
+
 func TestDeletionAndStopEndARewrite(t *testing.T) {
 	for _, how := range []string{"delete", "stop"} {
 		t.Run(how, func(t *testing.T) {
