@@ -41,10 +41,11 @@ func (a *Alarm) take() time.Time {
 	return at
 }
 
-// Run calls tick at once, and then whenever the alarm rings, until ctx ends. What is due
-// later by now's clock than by package time is tried again until it is.
+// Run calls tick whenever the alarm rings, until ctx ends. When it rings is now's to say,
+// at the time when it is set: a tick that comes too early must set the alarm again.
 func (a *Alarm) Run(ctx context.Context, now func() time.Time, tick func()) {
 	timer := time.NewTimer(0)
+	timer.Stop()
 	defer timer.Stop()
 	var at time.Time // when the timer is to ring; zero for never
 	for {
