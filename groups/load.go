@@ -6,12 +6,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
-
-// loadBytes is how much of the log one step of a load reads.
-const loadBytes = 1 << 20
 
 // load reads the partition and makes the shard answer. It blocks until the log has
 // recovered and is read; calls meanwhile get ErrLoading. A load that fails is told
@@ -50,34 +48,15 @@ func (w *owner) load() {
 
 // replay reads a partition from its start to its high watermark. A record of a type
 // that is not known is left alone; one that cannot be read is given to skipped.
-// Control batches end transactions. Kafka: CoordinatorLoaderImpl.
+// Control batches end transactions.
 func (s *shard) replay(log *storage.Log, skipped func(offset int64, err error)) error {
-	offsets, err := log.Offsets()
-	if err != nil {
-		return err
-	}
-	var (
-		reader record.Reader
-		buffer []byte
-	)
-	for next := offsets.LogStart; next < offsets.HighWatermark; {
-		res, err := log.Read(buffer[:0], storage.ReadRequest{Offset: next, MaxBytes: loadBytes, MinOneBatch: true})
+	var reader record.Reader
+	for b, err := range runtime.Batches(log) {
 		if err != nil {
-			return fmt.Errorf("read at offset %d: %w", next, err)
+			return err
 		}
-		buffer = res.Data
-		if len(res.Data) == 0 {
-			return nil // only compacted-away offsets are left
-		}
-		for rest := res.Data; len(rest) > 0; {
-			var b record.Batch
-			if b, rest, err = record.Cut(rest); err != nil {
-				return fmt.Errorf("read at offset %d: %w", next, err)
-			}
-			if err := s.replayBatch(&reader, b, skipped); err != nil {
-				return err
-			}
-			next = b.NextOffset()
+		if err := s.replayBatch(&reader, b, skipped); err != nil {
+			return err
 		}
 	}
 	return nil

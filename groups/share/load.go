@@ -3,49 +3,28 @@ package share
 import (
 	"fmt"
 
-	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage/record"
 )
-
-// loadBytes is how much of the log one step of a load reads.
-const loadBytes = 1 << 20
 
 // replay reads the log from its start to its high watermark. A record of a type that
 // is not known is left alone; one that cannot be read is left out, with a log line.
 func (s *shard) replay() (map[Key]*stored, error) {
-	offsets, err := s.log.Offsets()
-	if err != nil {
-		return nil, err
-	}
 	found := make(map[Key]*stored)
-	var (
-		reader record.Reader
-		buffer []byte
-	)
-	for next := offsets.LogStart; next < offsets.HighWatermark; {
-		res, err := s.log.Read(buffer[:0], storage.ReadRequest{Offset: next, MaxBytes: loadBytes, MinOneBatch: true})
+	var reader record.Reader
+	for b, err := range runtime.Batches(s.log) {
 		if err != nil {
-			return nil, fmt.Errorf("read at offset %d: %w", next, err)
+			return nil, err
 		}
-		if buffer = res.Data; len(buffer) == 0 {
-			break
+		if b.Control() {
+			continue
 		}
-		for rest := buffer; len(rest) > 0; {
-			var b record.Batch
-			if b, rest, err = record.Cut(rest); err != nil {
-				return nil, fmt.Errorf("read at offset %d: %w", next, err)
+		for r, err := range reader.Records(b) {
+			if err != nil {
+				return nil, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 			}
-			next = b.NextOffset()
-			if b.Control() {
-				continue
-			}
-			for r, err := range reader.Records(b) {
-				if err != nil {
-					return nil, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
-				}
-				if err := replayRecord(found, r); err != nil {
-					s.st.o.Logger.Warn("unreadable record left out", "topic", StateTopic, "partition", s.log.Index(), "offset", r.Offset, "error", err)
-				}
+			if err := replayRecord(found, r); err != nil {
+				s.st.o.Logger.Warn("unreadable record left out", "topic", StateTopic, "partition", s.log.Index(), "offset", r.Offset, "error", err)
 			}
 		}
 	}
