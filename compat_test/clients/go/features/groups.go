@@ -73,16 +73,7 @@ func groupBalance(assignor Assignor) func(context.Context, Client, string) error
 		if err := g.own(ctx, 2, members...); err != nil {
 			return err
 		}
-		// What a member read before the others came is read again by who owns it now: it was not committed.
-		read := map[place]bool{}
-		return g.await(ctx, "every record read", func() bool {
-			for _, m := range members {
-				for _, at := range m.read {
-					read[at] = true
-				}
-			}
-			return len(read) == written
-		})
+		return g.await(ctx, "every record read", func() bool { return readAmong(members...) == written })
 	}
 }
 
@@ -147,7 +138,7 @@ func victim(ctx context.Context, c Client, group, topic string) error {
 	if err != nil {
 		return err
 	}
-	all := func() bool { return len(m.read) == 60 }
+	all := func() bool { return readAmong(m) == 60 }
 	if err := cmp.Or(g.await(ctx, "every record read", all), m.consumer.Commit(ctx)); err != nil {
 		return err
 	}
@@ -211,7 +202,7 @@ func groupAdmin(ctx context.Context, c Client, topic string) error {
 	if err != nil {
 		return err
 	}
-	all := func() bool { return len(m.read) == written }
+	all := func() bool { return readAmong(m) == written }
 	if err := cmp.Or(g.await(ctx, "every record read", all), m.consumer.Commit(ctx), listed(ctx, c, g.name, true)); err != nil {
 		return err
 	}

@@ -156,6 +156,18 @@ func (m *Member) assigned() int {
 	return m.assignments
 }
 
+// readAmong returns how many records the members have read among them; it is called under the lock. What is not committed
+// is read again by its next owner, and by a member that has to join anew, so that records are told apart.
+func readAmong(members ...*Member) int {
+	read := map[place]bool{}
+	for _, m := range members {
+		for _, at := range m.read {
+			read[at] = true
+		}
+	}
+	return len(read)
+}
+
 func (m *Member) count() int {
 	m.group.mu.Lock()
 	defer m.group.mu.Unlock()
