@@ -16,12 +16,13 @@ const { joining, describing } = require('./groups')
 const [address, prefix] = process.argv.slice(2)
 const kafka = new KafkaJS.Kafka({ kafkaJS: { brokers: [address], logLevel: KafkaJS.logLevel.ERROR } })
 const admin = kafka.admin()
+const timeout = 60_000 // ms that an answer may take: 5000 when an admin's call does not say
 
 // topic makes a topic of this run and returns its name.
 async function topic(suffix, numPartitions = 1, configEntries = []) {
   const name = `${prefix}-${suffix}`
-  await admin.createTopics({ topics: [{ topic: name, numPartitions, replicationFactor: 1, configEntries }] })
-  await until(`metadata of ${name}`, async () => (await admin.listTopics()).includes(name))
+  await admin.createTopics({ topics: [{ topic: name, numPartitions, replicationFactor: 1, configEntries }], timeout })
+  await until(`metadata of ${name}`, async () => (await admin.listTopics({ timeout })).includes(name))
   return name
 }
 
@@ -79,9 +80,9 @@ function plain({ partition, offset, timestamp, key, value, headers = [] }) {
 
 async function createTopic() {
   const name = await topic('created', 3)
-  const [{ partitions }] = await admin.fetchTopicMetadata({ topics: [name] })
+  const [{ partitions }] = await admin.fetchTopicMetadata({ topics: [name], timeout })
   same('partitions', partitions.map(({ partitionId }) => partitionId).sort(), [0, 1, 2])
-  same('made a second time', await admin.createTopics({ topics: [{ topic: name, numPartitions: 3 }] }), false)
+  same('made a second time', await admin.createTopics({ topics: [{ topic: name, numPartitions: 3 }], timeout }), false)
 }
 
 async function produce() {
@@ -126,7 +127,7 @@ async function resumeByTimestamp() {
   await send(name, numbers(10).map(i => ({ value: `value-${i}`, timestamp: `${first + i * 1000}` })))
   await consuming(async consumer => {
     const offsetsForTimes = promisify(consumer.offsetsForTimes.bind(consumer))
-    const [place] = await offsetsForTimes([{ topic: name, partition: 0, offset: first + 5500 }], 10_000)
+    const [place] = await offsetsForTimes([{ topic: name, partition: 0, offset: first + 5500 }], timeout)
     same('offset of the time', place.offset, 6)
     same('records from there', (await readToEnd(consumer, [place])).map(({ value }) => value), numbers(10).slice(6).map(i => `value-${i}`))
   })
@@ -135,8 +136,8 @@ async function resumeByTimestamp() {
 async function deleteRecords() {
   const name = await topic('delete-records')
   await send(name, numbers(10).map(i => ({ value: `value-${i}` })))
-  await admin.deleteTopicRecords({ topic: name, partitions: [{ partition: 0, offset: '4' }] })
-  const [{ low, high }] = await admin.fetchTopicOffsets(name)
+  await admin.deleteTopicRecords({ topic: name, partitions: [{ partition: 0, offset: '4' }], timeout })
+  const [{ low, high }] = await admin.fetchTopicOffsets(name, { timeout })
   same('offsets', [low, high], ['4', '10'])
   same('first record', (await readAll(name))[0].value, 'value-4')
 }
@@ -163,7 +164,7 @@ async function commitResume() {
     consumer.commitSync({ ...place, offset: 4 })
   }, group)
   await consuming(async consumer => {
-    const committed = await promisify(consumer.committed.bind(consumer))([place], 10_000)
+    const committed = await promisify(consumer.committed.bind(consumer))([place], timeout)
     same('committed offset', committed[0].offset, 4)
     same('records from there', (await readToEnd(consumer, [place])).map(({ offset }) => offset), numbers(10).slice(4))
   }, group)
@@ -175,8 +176,8 @@ const reset = (group, topic, offset) => consuming(async consumer => {
 }, { 'group.id': group })
 
 async function deleteTopic() {
-  const ours = async () => (await admin.listTopics()).filter(name => name.startsWith(`${prefix}-`))
-  await admin.deleteTopics({ topics: await ours() })
+  const ours = async () => (await admin.listTopics({ timeout })).filter(name => name.startsWith(`${prefix}-`))
+  await admin.deleteTopics({ topics: await ours(), timeout })
   await until('no topic of this run listed', async () => (await ours()).length === 0)
 }
 

@@ -34,7 +34,7 @@ const joining = address => async ({ group: groupId, topic, assignor, instance, s
 }
 
 const describing = admin => async group => {
-  const { state, members } = (await admin.describeGroups([group])).groups[0]
+  const { state, members } = (await admin.describeGroups([group], { timeout: 60_000 })).groups[0]
   return { stable: state === KafkaJS.ConsumerGroupStates.STABLE, members: members.length }
 }
 

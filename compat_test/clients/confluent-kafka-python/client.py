@@ -27,7 +27,7 @@ from features import Config, Record, Unsupported
 from groups import COOPERATIVE, SERVER, Description, Member
 from report import main
 
-WAIT = 20  # seconds for any one answer
+WAIT = 60  # seconds for any one answer
 
 
 class Client:

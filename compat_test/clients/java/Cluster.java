@@ -23,7 +23,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /** The broker under test: makes topics, producers and consumers, and says what must be so. */
 class Cluster implements AutoCloseable {
     /** How long anything may take. */
-    static final Duration PATIENCE = Duration.ofSeconds(60);
+    static final Duration PATIENCE = Duration.ofSeconds(120);
 
     final Admin admin;
     private final String address;

@@ -5,6 +5,9 @@ jars() {
   need java openjdk-17-jre-headless
   need javac openjdk-17-jdk-headless
   need mvn maven
+  local major
+  major=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+  [ "${major:-0}" -ge 17 ] || absent "Java ${major:-?} is too old: 17 is needed"
   jars_wanted=("${@:2}" org.slf4j:slf4j-simple:1.7.36)
   installed "$1" jars_install
   jars=$installed

@@ -31,7 +31,7 @@ class Groups {
     }
 
     void consumerPerfTest() throws Exception {
-        Tool.run("ConsumerPerformance", "--bootstrap-server", address, "--topic", topic, "--group", group + "-perf", "--num-records", "20", "--timeout", "20000")
+        Tool.run("ConsumerPerformance", "--bootstrap-server", address, "--topic", topic, "--group", group + "-perf", "--num-records", "20", "--timeout", "60000")
             .says("^start.time, end.time, data.consumed").says("^\\d{4}-.*, 20, ");
     }
 
@@ -66,7 +66,7 @@ class Groups {
 
     private Tool consume(int count) throws Exception {
         return Tool.run("consumer.ConsoleConsumer", "--bootstrap-server", address, "--topic", topic, "--group", group, "--from-beginning",
-            "--max-messages", Integer.toString(count), "--timeout-ms", "20000");
+            "--max-messages", Integer.toString(count), "--timeout-ms", "60000");
     }
 
     private Tool describe() throws Exception {

@@ -131,7 +131,7 @@ public class Main {
 
     private Tool consumeLines(String offset, int count) throws Exception {
         return Tool.run("consumer.ConsoleConsumer", "--bootstrap-server", address, "--topic", prefix + "-lines", "--partition", "0", "--offset", offset,
-            "--max-messages", Integer.toString(count), "--timeout-ms", "10000", "--formatter-property", "print.key=true",
+            "--max-messages", Integer.toString(count), "--timeout-ms", "60000", "--formatter-property", "print.key=true",
             "--formatter-property", "print.headers=true", "--formatter-property", "print.offset=true",
             "--formatter-property", "print.partition=true", "--formatter-property", "null.literal=NULL");
     }
@@ -259,12 +259,12 @@ public class Main {
         boolean holds() throws Exception;
     }
 
-    /** Asks again until the answer is yes, for 20 s at most: what a cluster says may lag behind what it acknowledged. */
+    /** Asks again until the answer is yes, for a minute at most: what a cluster says may lag behind what it acknowledged. */
     private static void await(Condition condition) throws Exception {
-        long deadline = System.nanoTime() + 20_000_000_000L;
+        long deadline = System.nanoTime() + 60_000_000_000L;
         while (!condition.holds()) {
             if (System.nanoTime() > deadline) {
-                throw new AssertionError("still not so after 20 s");
+                throw new AssertionError("still not so after a minute");
             }
         }
     }

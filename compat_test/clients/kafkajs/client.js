@@ -15,7 +15,7 @@ const { groupFeatures } = require('../node/groups')
 const { joining, administering } = require('./groups')
 
 const [address, prefix] = process.argv.slice(2)
-const kafka = new Kafka({ brokers: [address], clientId: 'kafkajs', logLevel: logLevel.WARN })
+const kafka = new Kafka({ brokers: [address], clientId: 'kafkajs', connectionTimeout: 30_000, logLevel: logLevel.WARN })
 const admin = kafka.admin()
 
 // KafkaJS brings gzip; the others are plugged in.

@@ -10,7 +10,7 @@ const joining = address => async ({ group: groupId, topic, assignor, instance, s
   if (instance) throw new Unsupported('it has no static members')
   if (assignor === 'cooperative-sticky') throw new Unsupported('it has no cooperative assignor')
   if (assignor === 'broker') throw new Unsupported('it has no protocol of groups but the classic one')
-  const kafka = new Kafka({ brokers: [address], clientId: 'kafkajs', logLevel: logLevel.ERROR })
+  const kafka = new Kafka({ brokers: [address], clientId: 'kafkajs', connectionTimeout: 30_000, logLevel: logLevel.ERROR })
   const consumer = kafka.consumer({
     groupId,
     partitionAssigners: [PartitionAssigners.roundRobin], // it has no other

@@ -33,12 +33,12 @@ function same(what, got, want) {
   throw new Error(`${what}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`)
 }
 
-// until asks again until the answer is yes, for 60 s at most: what a cluster says about itself may lag behind what it
+// until asks again until the answer is yes, for two minutes at most: what a cluster says about itself may lag behind what it
 // acknowledged.
 async function until(what, condition) {
-  const deadline = Date.now() + 60_000
+  const deadline = Date.now() + 120_000
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`${what}: not so after 60 s`)
+    if (Date.now() > deadline) throw new Error(`${what}: not so after two minutes`)
   }
 }
 

@@ -158,8 +158,8 @@ def create(client, topic, partitions, configs):
 
 
 def until(done, ask, *arguments):
-    """Asks until the answer is done, for 60 s: Kafka's controller answers a moment before its brokers know."""
-    deadline = time.monotonic() + 60
+    """Asks until the answer is done, for two minutes: Kafka's controller answers a moment before its brokers know."""
+    deadline = time.monotonic() + 120
     while not done(answer := ask(*arguments)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return answer

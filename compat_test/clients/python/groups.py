@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from features import Unsupported, create, equal, plain, until
 
-WAIT = 60  # seconds for what a group has to come to
+WAIT = 120  # seconds for what a group has to come to
 EAGER, COOPERATIVE, SERVER = "range", "cooperative-sticky", "by the broker"  # who assigns, and how
 
 

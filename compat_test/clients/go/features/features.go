@@ -333,7 +333,7 @@ func quoted(b []byte) string {
 }
 
 // limit bounds each feature.
-const limit = 60 * time.Second
+const limit = 2 * time.Minute
 
 // Main prints the report on the client that dial returns. Its version is that of module in go.mod. With GROUP and TOPIC
 // after the other arguments it is the process that a feature kills.
