@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -60,7 +61,7 @@ func BenchmarkCommit(b *testing.B) {
 						one(b.Context(), p) // makes the partitions
 					}
 					b.ReportAllocs()
-					b.SetParallelism(max(1, consumers/runtime.GOMAXPROCS(0)))
+					b.SetParallelism(max(1, consumers/goruntime.GOMAXPROCS(0)))
 					b.ResetTimer()
 					b.RunParallel(func(pb *testing.PB) {
 						p := n.Add(1) - 1
@@ -118,7 +119,7 @@ func BenchmarkLoad(b *testing.B) {
 	var last storage.Appended
 	id := storage.TopicID{7}
 	for i := 0; i < commits; i += perBatch {
-		batch := newBuilder()
+		batch := runtime.NewBatch()
 		group := fmt.Sprint("group-", i/perBatch%1000)
 		for p := range int32(perBatch) {
 			batch.Append(record.Record{Timestamp: start.UnixMilli(), Key: appendOffsetKey(nil, group, offsetKey{"orders", p}),
@@ -145,7 +146,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	b.ReportMetric(commits*float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 	b.ReportMetric(float64(inUse()-before)/100_000, "B/offset")
-	runtime.KeepAlive(sh)
+	goruntime.KeepAlive(sh)
 }
 
 // BenchmarkIdleGroups measures the memory of groups with one member and one offset.
@@ -184,7 +185,7 @@ func BenchmarkIdleGroups(b *testing.B) {
 		}
 		b.ReportMetric(float64(inUse()-before)/n, "B/group")
 		b.ReportMetric(float64(log)/n, "records/group")
-		runtime.KeepAlive(c)
+		goruntime.KeepAlive(c)
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
@@ -193,9 +194,9 @@ func BenchmarkIdleGroups(b *testing.B) {
 
 // inUse is the memory in use.
 func inUse() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 

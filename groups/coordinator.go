@@ -10,7 +10,6 @@ import (
 
 	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
-	"github.com/kaen-log/gateway/storage/record"
 )
 
 // OffsetsTopic is the topic that committed offsets are kept in.
@@ -204,13 +203,4 @@ func (c *Coordinator) ownerOf(groupID string) *owner {
 		return nil
 	}
 	return all[runtime.PartitionFor(groupID, int32(len(all)))]
-}
-
-// newBuilder begins a batch of records that the coordinator writes.
-func newBuilder() *record.Builder {
-	return record.NewBuilder(record.BuilderOptions{
-		LeaderEpoch: record.NoLeaderEpoch,
-		// Kafka: CoordinatorRuntime begins its batches with a base sequence of 0 and no producer.
-		HasProducer: true, ProducerID: record.NoProducerID, ProducerEpoch: record.NoProducerEpoch,
-	})
 }

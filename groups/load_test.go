@@ -3,6 +3,7 @@ package groups
 import (
 	"testing"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -19,7 +20,7 @@ func FuzzReplayRecord(f *testing.F) {
 		s := newShard(c.env)
 		replay := func(key, value []byte) {
 			r := record.Record{Key: key, Value: value}
-			b := newBuilder()
+			b := runtime.NewBatch()
 			b.Append(r)
 			_ = s.replayRecord(b.Bytes(), r)
 		}

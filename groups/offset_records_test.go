@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"testing"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
@@ -50,7 +51,7 @@ func TestOffsetRecordsReadBack(t *testing.T) {
 
 func TestRecordsOfOtherTypesAreLeftAlone(t *testing.T) {
 	for _, key := range [][]byte{{0, 9}, {0, 99}, {255, 255}} {
-		s, b, r := newShard(nil), newBuilder(), record.Record{Key: key, Value: []byte{0, 3}}
+		s, b, r := newShard(nil), runtime.NewBatch(), record.Record{Key: key, Value: []byte{0, 3}}
 		b.Append(r)
 		if err := s.replayRecord(b.Bytes(), r); err != nil || len(s.entries) != 0 {
 			t.Errorf("key %x: got %d groups, error %v, want neither", key, len(s.entries), err)

@@ -129,7 +129,7 @@ func (w *owner) after(now time.Time, e *entry) {
 
 // append writes records as one batch. The error is one of the package's.
 func (w *owner) append(now time.Time, records []logRecord) (storage.Appended, error) {
-	batch := newBuilder()
+	batch := runtime.NewBatch()
 	nowMs := now.UnixMilli()
 	for i := range records {
 		batch.Append(record.Record{Timestamp: nowMs, Key: records[i].key, Value: records[i].value})

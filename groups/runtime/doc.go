@@ -5,8 +5,8 @@
 // An Alarm is the one timer of a coordinator, a Period something that it does every so
 // often. What is asked of a coordinator takes effect when its records are durable:
 // InFlight keeps what is on its way to the disk. A Decoder and its counterparts read and
-// write the fields of records; PartitionFor says which partition of the topic they are in,
-// Batches reads them back.
+// write the fields of records; PartitionFor says which partition of the topic they are in.
+// NewBatch begins what is written of them, Batches reads all back.
 //
 // Kafka: CoordinatorRuntime and its parts, in coordinator-common.
 package runtime

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -31,6 +32,28 @@ func TestRecordsAreAsKafkaWritesThem(t *testing.T) {
 		if got := hex.EncodeToString(test.got); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, got, test.want)
 		}
+	}
+}
+
+// TestBatchesAreAsKafkaWritesThem looks at the producer fields: a coordinator of Kafka's
+// has no producer id, and yet numbers its batches.
+func TestBatchesAreAsKafkaWritesThem(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.initialize(0, 0)
+	found := 0
+	for _, s := range w.st.all() {
+		for b, err := range runtime.Batches(s.log) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found++
+			if b.ProducerID() != -1 || b.ProducerEpoch() != -1 || b.BaseSequence() != 0 || b.Count() != 1 {
+				t.Errorf("batch of producer %d, epoch %d, from sequence %d with %d records, want -1, -1, 0, 1", b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), b.Count())
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("found %d batches, want 1", found)
 	}
 }
 

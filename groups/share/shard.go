@@ -144,7 +144,7 @@ func (s *shard) change(now time.Time, e *entry, c *Change, done func(error)) {
 
 // append writes a record; after is what is stored then. Caller holds mu.
 func (s *shard) append(now time.Time, e *entry, r logRecord, after *stored, done func(error)) {
-	b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+	b := runtime.NewBatch()
 	b.Append(record.Record{Timestamp: now.UnixMilli(), Key: r.key, Value: r.value})
 	appended, err := s.log.Append(b.Bytes(), storage.AppendOptions{Origin: storage.OriginCoordinator})
 	if err != nil {

@@ -11,6 +11,15 @@ import (
 // loadBytes is how much of a log one step of a load reads.
 const loadBytes = 1 << 20
 
+// NewBatch begins a batch of records that a coordinator writes. Kafka: CoordinatorRuntime
+// begins its batches with a base sequence of 0 and no producer.
+func NewBatch() *record.Builder {
+	return record.NewBuilder(record.BuilderOptions{
+		LeaderEpoch: record.NoLeaderEpoch,
+		HasProducer: true, ProducerID: record.NoProducerID, ProducerEpoch: record.NoProducerEpoch,
+	})
+}
+
 // Batches reads a log from its start to its high watermark, once it has recovered. Each
 // batch is good until the next; an error is the last. Kafka: CoordinatorLoaderImpl.
 func Batches(log *storage.Log) iter.Seq2[record.Batch, error] {
