@@ -184,6 +184,9 @@ func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs 
 	if err != nil {
 		return Appended{}, err
 	}
+	if err := l.takeSpace(size); err != nil {
+		return Appended{}, err
+	}
 	b.SetBaseOffset(base)
 	b.SetLeaderEpoch(l.LeaderEpoch())
 	if err := l.write(b); err != nil {
@@ -241,6 +244,23 @@ func (l *Log) mayAppend() error {
 		}
 	}
 	return nil
+}
+
+// takeSpace makes sure that the volume has room for a batch, and for deletion after it. The metadata log may use all there is.
+func (l *Log) takeSpace(size int64) error {
+	if l.ctx.space == nil || l.id == metadataTopicID {
+		return nil
+	}
+	err := l.ctx.space.take(size)
+	if err == nil {
+		return nil
+	}
+	err = l.storageError("append to", err)
+	if !l.failing {
+		l.failing = true
+		l.logger().Error("append was refused", "err", err)
+	}
+	return err
 }
 
 // duplicateError carries the original of a batch that was sent again.

@@ -21,6 +21,8 @@ type logContext struct {
 	// commits makes appends durable; files keeps the number of open files within the budget.
 	commits *committer
 	files   *openFiles
+	// space has room for appends; nil is no bound.
+	space *space
 	// root syncs the directory that the logs' directories are in.
 	root sharedSync
 	// epoch is the store-wide leader epoch of this start.

@@ -191,6 +191,7 @@ func (s *Store) newLogContext() *logContext {
 		logger:               s.o.Logger,
 		commits:              newCommitter(s.o.SyncThreads),
 		files:                newOpenFiles(s.fs, s.o.OpenFiles),
+		space:                &space{fs: s.fs, dir: s.dir},
 		epoch:                func() int32 { return s.epoch },
 		producerIDExpiration: s.o.ProducerIDExpiration,
 		saveLogStart:         s.saveLogStart,

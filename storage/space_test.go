@@ -1,0 +1,88 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+// TestFullStoreStillDeletes fills a store until it takes nothing more, and makes room again by all that deletes: the start of
+// a log is moved and a topic is deleted.
+func TestFullStoreStillDeletes(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 1 << 20})
+	s := openStore(t, mem)
+	topic := createTopic(t, s, "orders", 2, "internal.segment.bytes", "100000", "file.delete.delay.ms", "0")
+	doomed := createTopic(t, s, "doomed", 1, "file.delete.delay.ms", "0")
+	fill := func(l *Log, value string) error {
+		for {
+			a, err := l.Append(testBatch(value), AppendOptions{})
+			if err == nil {
+				err = l.WaitDurable(context.Background(), a)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	first, _ := topic.Partition(0)
+	second, _ := topic.Partition(1)
+	other, _ := doomed.Partition(0)
+	appendDurably(t, second, testBatch("k"))
+	for range 20 {
+		appendDurably(t, other, testBatch(strings.Repeat("x", 1000)))
+	}
+	full := func(l *Log, value string) {
+		t.Helper()
+		if err := fill(l, value); !errors.Is(err, ErrStorage) || !vfs.IsNoSpace(err) {
+			t.Fatalf("append to a full store: got %v, want ErrStorage for want of space", err)
+		}
+	}
+	full(first, strings.Repeat("x", 5000))
+	full(first, "")
+	full(second, "")
+	full(other, "")
+	if _, err := first.DeleteBefore(50); err != nil {
+		t.Errorf("delete records of a full store: %v", err)
+	}
+	if err := s.SetTopicConfigs(topic.ID(), map[string]string{"retention.bytes": "1"}); err != nil {
+		t.Errorf("configs of a full store: %v", err)
+	}
+	full(second, strings.Repeat("x", 5000))
+	full(second, "")
+	if err := s.DeleteTopic(doomed.ID()); err != nil {
+		t.Errorf("delete a topic of a full store: %v", err)
+	}
+	s.removeRetired()
+	appendDurably(t, second, testBatch(strings.Repeat("x", 5000)))
+	closeStore(t, s)
+	s = openStore(t, mem)
+	if topics := s.Topics(); len(topics) != 1 || topics[0].Name() != "orders" {
+		t.Errorf("%d topics after a restart, want orders", len(topics))
+	}
+	closeStore(t, s)
+}
+
+func TestRefusedForWantOfSpaceIsLoggedOnce(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 64 << 10})
+	rig := newLogRig(t, mem)
+	lines := rig.logLines()
+	l := rig.start()
+	rig.ctx.space = &space{fs: mem, dir: rig.dir}
+	value := strings.Repeat("x", 1000)
+	refused := 0
+	for refused < 5 {
+		if _, err := l.Append(testBatch(value), AppendOptions{}); err != nil {
+			refused++
+		}
+	}
+	if got := lines.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "append was refused") || !strings.Contains(got, vfs.ErrNoSpace.Error()) {
+		t.Errorf("the log has\n%s, want one line of why nothing is appended", got)
+	}
+	if free, _, _ := mem.Free(rig.dir); free < 64<<10/reserveShare {
+		t.Errorf("%d bytes are left to deletion, want at least %d", free, 64<<10/reserveShare)
+	}
+	rig.stop(l)
+}
