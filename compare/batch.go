@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -47,6 +48,12 @@ var headerFields = map[string]struct{ pos, size int }{
 	"producerepoch": {record.ProducerEpochPos, 2}, "basesequence": {record.BaseSequencePos, 4}, "count": {record.CountPos, 4},
 }
 
+// maxBuilt bounds the bytes of the keys and values in a batch that a scenario builds; maxTimes how many records are equal.
+const (
+	maxBuilt = 128 << 20
+	maxTimes = 1 << 20
+)
+
 // buildBatch builds one batch as a client sends it, then applies `body` (hex in the place of the records' bytes),
 // `set` (header fields, after which the CRC is computed again unless it is set itself), `append` (hex after the last
 // record, counted by the length) and `cut` (bytes taken off the end, length unchanged).
@@ -88,7 +95,7 @@ func buildBatch(m map[string]any) ([]byte, error) {
 		case "append":
 			tail, err = hex.DecodeString(fmt.Sprint(v))
 		case "cut":
-			cut, err = asInt(v)
+			cut, err = intUpTo(v, maxBuilt)
 		default:
 			err = errors.New("unknown: want records, codec, producerId, producerEpoch, baseSequence, transactional, control, body, set, append, cut or hex")
 		}
@@ -139,7 +146,7 @@ func buildBatchRecords(v any) ([]record.Record, []int64, error) {
 	}
 	var out []record.Record
 	var deltas []int64
-	next := int64(0)
+	next, size := int64(0), int64(0)
 	for i, item := range list {
 		m, ok := item.(map[string]any)
 		if !ok {
@@ -156,14 +163,17 @@ func buildBatchRecords(v any) ([]record.Record, []int64, error) {
 				r.Value = recordBytes(v)
 			case "size": // a value of so many bytes
 				var n int64
-				n, err = asInt(v)
-				r.Value = []byte(strings.Repeat("x", int(n)))
+				if n, err = intUpTo(v, maxBuilt); err == nil {
+					r.Value = []byte(strings.Repeat("x", int(n)))
+				}
 			case "timestamp":
 				r.Timestamp, err = asInt(v)
 			case "delta": // its offset in the batch
-				next, err = asInt(v)
+				if next, err = intUpTo(v, math.MaxInt32); err == nil && len(deltas) > 0 && next <= deltas[len(deltas)-1] {
+					err = fmt.Errorf("got %d after %d, want offsets that rise", next, deltas[len(deltas)-1])
+				}
 			case "times": // so many equal records
-				times, err = asInt(v)
+				times, err = intUpTo(v, maxTimes)
 			case "headers":
 				err = buildHeaders(&r, v)
 			default:
@@ -172,6 +182,9 @@ func buildBatchRecords(v any) ([]record.Record, []int64, error) {
 			if err != nil {
 				return nil, nil, fmt.Errorf("[%d] %s: %w", i, name, err)
 			}
+		}
+		if size += times * int64(1+len(r.Key)+len(r.Value)); size > maxBuilt || next+times > math.MaxInt32 {
+			return nil, nil, fmt.Errorf("[%d]: too much for a batch: at most %d bytes, and offsets up to %d", i, maxBuilt, math.MaxInt32)
 		}
 		for range times {
 			out, deltas = append(out, r), append(deltas, next)

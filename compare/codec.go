@@ -336,6 +336,15 @@ func asInt(v any) (int64, error) {
 	return n, nil
 }
 
+// intUpTo is a whole number from 0 to most.
+func intUpTo(v any, most int64) (int64, error) {
+	n, err := asInt(v)
+	if err == nil && (n < 0 || n > most) {
+		err = fmt.Errorf("got %d, want 0 to %d", n, most)
+	}
+	return n, err
+}
+
 func asBytes(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case []byte:

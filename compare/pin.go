@@ -34,7 +34,7 @@ func normaliseYAML(v any) any {
 // absent is what a pin says of a path that the answer must not have.
 const absent = "(absent)"
 
-// checkPin returns what of want an answer does not have. want is a map of paths to values, or the word closed or silent.
+// checkPin returns what of want an answer does not have. want is a map of paths to values, or one of outcomes.
 func checkPin(want any, a answer) []string {
 	if word, ok := want.(string); ok {
 		if a.outcome != word {
@@ -44,7 +44,7 @@ func checkPin(want any, a answer) []string {
 	}
 	paths, ok := want.(map[string]any)
 	if !ok {
-		return []string{fmt.Sprintf("a pin is a map of paths, closed or silent; got %v", want)}
+		return []string{fmt.Sprintf("a pin is a map of paths, or one of %s; got %v", strings.Join(outcomes, ", "), want)}
 	}
 	if a.root == nil {
 		return []string{fmt.Sprintf("want an answer, got %s", a.outcome)}
@@ -88,8 +88,8 @@ func samePinned(want, got any, p string) bool {
 	return fmt.Sprint(want) == fmt.Sprint(got)
 }
 
-// valueAt finds a value in an answer as it came: topics[0].partitions[partitionIndex=1].errorCode. A path that ends in [] is the length
-// of an array; an array or struct itself is its number of children.
+// valueAt finds a value in an answer as it came: topics[0].partitions[partitionIndex=1].errorCode. A path that ends in []
+// is the length of an array; an array or struct itself is its number of children.
 func valueAt(root *Node, path string) (any, bool) {
 	n := root
 	for _, part := range strings.Split(path, ".") {

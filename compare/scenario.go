@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,14 +89,17 @@ type Step struct {
 	Capture map[string]string `yaml:"capture"` // variable: path in the answer
 	Until   map[string]any    `yaml:"until"`   // repeats the request until the answer has these values
 	Within  string            `yaml:"within"`  // how long to wait for the answer, or for Until
-	Pin     any               `yaml:"pin"`     // part of Kafka's answer, or closed, or silent
-	Atleast string            `yaml:"atLeast"` // the answer takes at least so long; compared as kept or not
+	Pin     any               `yaml:"pin"`     // part of Kafka's answer, or one of outcomes
+	AtLeast string            `yaml:"atLeast"` // the answer takes at least so long; compared as kept or not
 	Ordered []string          `yaml:"ordered"` // paths of arrays whose order is compared
 	Ignore  []Ignored         `yaml:"ignore"`  // fields that are not compared
 	Quiet   bool              `yaml:"quiet"`   // of the answer only that there is one is compared
 
 	within, atLeast time.Duration
 }
+
+// outcomes are what a pin may say of an answer as a whole.
+var outcomes = []string{"answered", "closed", "silent", "parked"}
 
 // Ignored names fields that two brokers may answer differently, and why.
 type Ignored struct {
@@ -163,15 +167,20 @@ func (s *Scenario) check() error {
 			return err
 		}
 	}
+	sent := map[string]bool{} // what a step before was sent as
 	for i, st := range slices.Concat(s.Steps, s.Finally) {
-		if err := st.check(); err != nil {
+		if st == nil {
+			return fmt.Errorf("step %d: it is null", i+1)
+		}
+		if err := st.check(sent); err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
 	return nil
 }
 
-func (st *Step) check() error {
+// check takes what the steps before were sent as, and adds what this one is.
+func (st *Step) check(sent map[string]bool) error {
 	kinds := 0
 	for _, given := range []bool{st.API != "", st.Raw != "", st.Await != "", st.Parked != ""} {
 		if given {
@@ -186,12 +195,22 @@ func (st *Step) check() error {
 		if !ok {
 			return fmt.Errorf("api %q: not one of Kafka's", st.API)
 		}
-		if _, err := parseRange(st.Version); st.Version != "" && st.Version != "min" && st.Version != "max" && err != nil {
-			return err
+		if _, err := strconv.ParseInt(st.Version, 10, 16); err != nil && !slices.Contains([]string{"", "min", "max"}, st.Version) {
+			return fmt.Errorf("version %q: want a number, min or max", st.Version)
 		}
 		if err := checkNames(a.Request, st.Send); err != nil {
 			return err
 		}
+	}
+	sent[st.As] = true
+	if name := st.Await + st.Parked; name != "" && !sent[name] {
+		return fmt.Errorf("no step before is sent as %q", name)
+	}
+	if st.Truncate < 0 {
+		return fmt.Errorf("truncate %d: want bytes to take off", st.Truncate)
+	}
+	if word, ok := st.Pin.(string); ok && !slices.Contains(outcomes, word) {
+		return fmt.Errorf("pin %q: want a map of paths, or one of %s", word, strings.Join(outcomes, ", "))
 	}
 	for _, i := range st.Ignore {
 		if i.Why == "" {
@@ -202,13 +221,13 @@ func (st *Step) check() error {
 	if st.Parked != "" {
 		st.within = 300 * time.Millisecond
 	}
-	for text, d := range map[*string]*time.Duration{&st.Within: &st.within, &st.Atleast: &st.atLeast} {
+	for text, d := range map[*string]*time.Duration{&st.Within: &st.within, &st.AtLeast: &st.atLeast} {
 		if *text == "" {
 			continue
 		}
 		var err error
-		if *d, err = time.ParseDuration(*text); err != nil {
-			return err
+		if *d, err = time.ParseDuration(*text); err != nil || *d <= 0 {
+			return fmt.Errorf("got %q, want a time such as 300ms", *text)
 		}
 	}
 	return nil

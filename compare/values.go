@@ -58,9 +58,9 @@ func (vars variables) repeated(v map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := asInt(times)
-	if err != nil || n < 0 || n > 1<<20 {
-		return nil, fmt.Errorf("repeat %v times: %w", times, err)
+	n, err := intUpTo(times, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("repeat: times: %w", err)
 	}
 	return strings.Repeat(fmt.Sprint(v["repeat"]), int(n)), nil
 }
