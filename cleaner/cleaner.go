@@ -324,7 +324,11 @@ func choose(l *storage.Log, cleanedTo, nowMs int64) (choice, error) {
 func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, ch choice) bool {
 	s, err := own.pass(ctx, l, ch, c.o.Now().UnixMilli())
 	if err != nil {
-		if ctx.Err() != nil || passing(err) {
+		if ctx.Err() != nil {
+			return false
+		}
+		if passing(err) {
+			c.o.Logger.Info("compaction was given up for now", "log", name(l), "err", err)
 			return false
 		}
 		c.putAside(l, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -193,6 +194,40 @@ func TestLogThatFailsIsSetAside(t *testing.T) {
 	c.Compact(context.Background())
 	if st := c.Stats(); len(st.SetAside) != 0 {
 		t.Errorf("set aside after its topic was deleted: %+v", st.SetAside)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDiskSetsNoLogAside has no room for a pass, and makes some: a pass is what frees it.
+func TestFullDiskSetsNoLogAside(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	full := true
+	fsys := vfs.Inject(mem, func(op vfs.Op) error {
+		if full && op.Kind == vfs.OpWriteAt && strings.HasSuffix(op.Name, ".cleaned") {
+			return vfs.ErrNoSpace
+		}
+		return nil
+	})
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := func() time.Time { return now }
+	s, err := storage.Open("data", storage.Options{FS: fsys, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := topicLog(t, s, "orders", small())
+	fill(t, l, 40, 5, now)
+	var lines strings.Builder
+	c := New(Options{Store: s, Now: clock, Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+	c.Compact(context.Background())
+	if st := c.Stats(); st.Passes != 0 || len(st.SetAside) != 0 || strings.Count(lines.String(), vfs.ErrNoSpace.Error()) != 1 {
+		t.Errorf("full disk: stats %+v and log\n%s, want no pass, nothing set aside and one line", st, lines.String())
+	}
+	full = false
+	c.Compact(context.Background())
+	if st := c.Stats(); st.Passes != 1 {
+		t.Errorf("stats %+v when there is room again, want a pass", st)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -248,7 +248,7 @@ func (l *Log) mayAppend() error {
 
 // takeSpace makes sure that the volume has room for a batch, and for deletion after it. The metadata log may use all there is.
 func (l *Log) takeSpace(size int64) error {
-	if l.ctx.space == nil || l.id == metadataTopicID {
+	if l.id == metadataTopicID {
 		return nil
 	}
 	err := l.ctx.space.take(size)

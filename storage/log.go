@@ -21,7 +21,7 @@ type logContext struct {
 	// commits makes appends durable; files keeps the number of open files within the budget.
 	commits *committer
 	files   *openFiles
-	// space has room for appends; nil is no bound.
+	// space has room for appends and rewrites; nil is no bound.
 	space *space
 	// root syncs the directory that the logs' directories are in.
 	root sharedSync

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/storage/vfs"
 )
 
 // ErrNotRewritable means that segments cannot be rewritten now: they are not all there any more, not closed and on disk
-// yet, or the directory is still another broker's.
+// yet, the directory is still another broker's, or there is no room for the new segment.
 var ErrNotRewritable = errors.New("segments cannot be rewritten")
 
 // RewriteResult says what a Rewrite did.
@@ -59,6 +60,9 @@ func (l *Log) Rewrite(base int64, count int, keep func(record.Batch) (record.Bat
 	}
 	if err != nil {
 		left := w.abandon()
+		if _, ours := errors.AsType[*keepError](err); !ours && vfs.IsNoSpace(err) {
+			err = w.failed(fmt.Errorf("%w: %w", ErrNotRewritable, err)) // until there is room
+		}
 		switch {
 		case left != nil && errors.Is(err, ErrNotRewritable):
 			return res, w.failed(fmt.Errorf("%v; its files cannot be removed: %w", err, left)) // it is not for later
@@ -273,10 +277,13 @@ func (w *rewrite) add(source *segment, b record.Batch) error {
 	return w.writeOut()
 }
 
-// writeOut writes the buffered bytes.
+// writeOut writes the buffered bytes, where that leaves room for deletion.
 func (w *rewrite) writeOut() error {
 	if len(w.buf) == 0 {
 		return nil
+	}
+	if err := w.l.ctx.space.take(int64(len(w.buf))); err != nil {
+		return err
 	}
 	n, err := w.segment.log.handle.WriteAt(w.buf, w.written)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 // Space returns the bytes that the volume of the data directory has free for us, and its size.
 func (s *Store) Space() (free, total int64, err error) { return s.fs.Free(s.dir) }
 
-// space keeps appends from using up the volume. What deletes has to write first, a record of the metadata log and
+// space keeps appends and rewrites from using up the volume. What deletes has to write first, a record of the metadata log and
 // checkpoints, so a store that could be filled could not be emptied. Differs from Kafka: it fills the volume and stops.
 type space struct {
 	fs  vfs.FS
 	dir string
-	// left is how many bytes may be appended before the file system is asked again; below 0 when it is time.
+	// left is how many bytes may be written before the file system is asked again; below 0 when it is time.
 	left atomic.Int64
 }
 
@@ -23,14 +23,14 @@ const (
 	// maxReserve bytes of the volume, or one part in reserveShare of a small one, are left to deletion.
 	maxReserve   = 16 << 20
 	reserveShare = 64
-	// maxUnasked is how many bytes are appended at most without asking: others may be using the volume too.
+	// maxUnasked is how many bytes are written at most without asking: others may be using the volume too.
 	maxUnasked = 4 << 20
 )
 
-// take notes that n bytes are about to be appended. The error is vfs.ErrNoSpace when they would go into the reserve. Where
-// the file system does not say what is free, the append finds out.
+// take notes that n bytes are about to be written. The error is vfs.ErrNoSpace when they would go into the reserve. Where
+// the file system does not say what is free, the write finds out. A nil space has no end.
 func (s *space) take(n int64) error {
-	if s.left.Add(-n) >= 0 {
+	if s == nil || s.left.Add(-n) >= 0 {
 		return nil
 	}
 	free, total, err := s.fs.Free(s.dir)

@@ -86,3 +86,34 @@ func TestRefusedForWantOfSpaceIsLoggedOnce(t *testing.T) {
 	}
 	rig.stop(l)
 }
+
+// TestRewriteLeavesRoomForDeletion has no room for the new segment but the reserve.
+func TestRewriteLeavesRoomForDeletion(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 64 << 10})
+	rig := newLogRig(t, mem)
+	l, values := filledLog(t, rig, 11)
+	rig.ctx.space = &space{fs: mem, dir: rig.dir}
+	filler, err := mem.Create("filler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, _, _ := mem.Free(rig.dir)
+	if err := filler.Truncate(free - 64<<10/reserveShare - 100); err != nil {
+		t.Fatal(err)
+	}
+	rewrite := func() error {
+		_, err := l.Rewrite(0, 2, keepOffsets(0, 1, 3, 4))
+		return err
+	}
+	if err := rewrite(); !errors.Is(err, ErrNotRewritable) || !vfs.IsNoSpace(err) {
+		t.Errorf("rewrite on a full disk: got %v, want ErrNotRewritable for want of space", err)
+	}
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), values...)
+	if err := filler.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if err := rewrite(); err != nil {
+		t.Errorf("rewrite when there is room: %v", err)
+	}
+	rig.stop(l)
+}
