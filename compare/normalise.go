@@ -71,7 +71,7 @@ var sets = []string{"subscribedtopicnames", "partitions"}
 var nameFields = []string{"name", "topicname", "topic", "resourcename", "groupid"}
 
 // listings are the answers that may name what the run did not make.
-var listings = []string{"Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "ListGroups", "ListConfigResources", "ListTransactions"}
+var listings = []string{"Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "ListGroups", "ListConfigResources", "ListTransactions", "ElectLeaders", "ListPartitionReassignments"}
 
 // normaliser makes the answers of one side of one case comparable.
 type normaliser struct {
