@@ -25,9 +25,9 @@ func (c choice) ratio() float64 {
 	return float64(c.dirtyBytes) / float64(c.cleanBytes+c.dirtyBytes)
 }
 
-// due reports whether the log is to be cleaned now.
+// due reports whether the log is to be cleaned now. Where nothing is dirty it is not.
 func (c choice) due(config *storage.TopicConfig) bool {
-	return c.dirtyBytes > 0 && (c.overdue || c.ratio() > config.MinCleanableDirtyRatio)
+	return c.overdue || c.ratio() > config.MinCleanableDirtyRatio
 }
 
 // assess says what compaction could do for a log that was cleaned up to the offset cleanedTo. first is the first

@@ -10,10 +10,15 @@ import (
 
 func TestAssess(t *testing.T) {
 	const now = 1_000_000
-	never := func(int64) (int64, error) { return -1, nil }
+	never := func(base int64) (int64, error) {
+		return 0, fmt.Errorf("first timestamp of segment %d is of no matter", base)
+	}
 	at := func(timestamps map[int64]int64) func(int64) (int64, error) {
 		return func(base int64) (int64, error) { return timestamps[base], nil }
 	}
+	rolled := segmentsOf(1, 1, 1)
+	rolled[2].NextOffset, rolled[2].Size = 6, 0
+	lagging := storage.TopicConfig{Compact: true, MaxCompactionLagMs: 1000, MinCleanableDirtyRatio: 0.5}
 	plain := storage.TopicConfig{Compact: true, MaxCompactionLagMs: math.MaxInt64, MinCleanableDirtyRatio: 0.5}
 	for _, c := range []struct {
 		name      string
@@ -31,15 +36,18 @@ func TestAssess(t *testing.T) {
 		{"CLN-10 the last stable offset", segmentsOf(1, 1, 1, 1), 5, 0, plain, never, choice{0, 3, 0, 100, false}, true},
 		{"a checkpoint beyond the end", segmentsOf(1, 1, 1), 9, 99, plain, never, choice{0, 6, 0, 200, false}, true},
 		{"a checkpoint in the middle of a segment", segmentsOf(1, 1, 1), 9, 4, plain, never, choice{4, 6, 200, 100, false}, false},
+		{"cleaned up to the end, where an empty segment is open", rolled, 6, 6, plain, never, choice{6, 6, 200, 0, false}, false},
 		{"only the open segment", segmentsOf(1), 3, 0, plain, never, choice{0, 0, 0, 0, false}, false},
 		{"min.compaction.lag.ms", segmentsOf(now-100, now-99, now-500, now), 12, 0,
 			storage.TopicConfig{Compact: true, MinCompactionLagMs: 100, MaxCompactionLagMs: math.MaxInt64}, never, choice{0, 3, 0, 100, false}, true},
 		{"min.compaction.lag.ms does not look at what is clean", segmentsOf(now, now-500, now), 9, 3,
 			storage.TopicConfig{Compact: true, MinCompactionLagMs: 100, MaxCompactionLagMs: math.MaxInt64}, never, choice{3, 6, 100, 100, false}, true},
 		{"CLN-06 max.compaction.lag.ms makes a clean log due", segmentsOf(1, 1, 1, 1, 1), 15, 9,
-			storage.TopicConfig{Compact: true, MaxCompactionLagMs: 1000, MinCleanableDirtyRatio: 0.5}, at(map[int64]int64{9: now - 1001}), choice{9, 12, 300, 100, true}, true},
+			lagging, at(map[int64]int64{9: now - 1001}), choice{9, 12, 300, 100, true}, true},
 		{"max.compaction.lag.ms is not over", segmentsOf(1, 1, 1, 1, 1), 15, 9,
-			storage.TopicConfig{Compact: true, MaxCompactionLagMs: 1000, MinCleanableDirtyRatio: 0.5}, at(map[int64]int64{9: now - 1000}), choice{9, 12, 300, 100, false}, false},
+			lagging, at(map[int64]int64{9: now - 1000}), choice{9, 12, 300, 100, false}, false},
+		{"max.compaction.lag.ms does not look at what has no timestamp", segmentsOf(1, 1, 1, 1, 1, 1), 18, 9,
+			lagging, at(map[int64]int64{9: -1, 12: 0}), choice{9, 15, 300, 200, false}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := storage.Offsets{LastStable: c.lso, HighWatermark: c.lso, End: int64(3 * len(c.segments))}

@@ -3,6 +3,7 @@ package cleaner
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -230,10 +231,41 @@ func TestFilterForgetsTransactions(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range []struct {
+		name  string
+		epoch int16 // of the producer, of which no data is known
+		batch record.Batch
+		want  string
+	}{
+		{"the last marker of a live producer", 0, stamp(marker(true)), "12-12 []"},
+		{"a marker of an epoch before", 1, stamp(marker(true)), "gone"},
+		{"data that was replaced", 0, data, "gone"},
+	} {
+		f := filterFor(100, map[string]int64{"a": 50, "b": 50})
+		f.nowMs, f.producers[7] = 9999, storage.ProducerInfo{ProducerID: 7, Epoch: c.epoch, LastOffset: -1}
+		got, err := f.batch(c.batch)
+		if s := show(t, got); err != nil || !strings.HasPrefix(s, c.want) {
+			t.Errorf("%s: got %s, %v, want %s", c.name, s, err, c.want)
+		}
+	}
+}
+
+func TestFilterKeepsTheFirstBatchOfALog(t *testing.T) {
+	b := batchOf(record.BuilderOptions{HasProducer: true, ProducerID: 7}, "a=1")
+	b.SetBaseOffset(0)
+	f := filterFor(100, map[string]int64{"a": 50})
+	f.producers[7] = storage.ProducerInfo{ProducerID: 7, LastOffset: 0}
+	if got, err := f.batch(b); err != nil || show(t, got) != "0-0 []" {
+		t.Errorf("the last batch of its producer, at offset 0: got %s, %v, want it without records", show(t, got), err)
+	}
+}
+
+func TestFilterKeepsTombstonesForEver(t *testing.T) {
 	f := filterFor(100, nil)
-	f.nowMs, f.producers[7] = 9999, storage.ProducerInfo{ProducerID: 7, Epoch: 0, LastOffset: -1}
-	if got, err := f.batch(stamp(marker(true))); err != nil || got == nil || got.Count() != 0 || !got.Control() {
-		t.Errorf("the last marker of a live producer: got %s, %v, want it without records", show(t, got), err)
+	f.retentionMs = math.MaxInt64
+	got, err := f.batch(batchOf(record.BuilderOptions{}, "a"))
+	if want := fmt.Sprintf("10-10 [10@1000:a] horizon %d", int64(math.MaxInt64)); err != nil || show(t, got) != want {
+		t.Errorf("got %s, %v, want %s", show(t, got), err, want)
 	}
 }
 

@@ -11,11 +11,14 @@ func TestOffsetMapIsAMap(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		m := newOffsetMap(slotBytes*(2+r.Int64N(2000)), 0.9)
 		m.reset(1 << 40)
-		if seed%2 == 0 { // many keys in few places
-			m.hash = func(key []byte) (uint64, uint64) {
+		if seed%3 != 0 { // many keys in few places, that differ in one half of what a slot has of their hash
+			m.hash = func(key []byte) (high, low uint64) {
 				var n uint64
 				fmt.Sscan(string(key), &n)
-				return n<<62 | n&0xff, n
+				if seed%3 == 1 {
+					return n << 62, n
+				}
+				return n<<62 | n, 7
 			}
 		}
 		want := map[string]int64{}
@@ -68,5 +71,32 @@ func TestSmallestOffsetMapTakesAKey(t *testing.T) {
 	m.reset(100)
 	if !m.put(nil, 1) || m.put([]byte("x"), 2) || !m.put(nil, 3) {
 		t.Error("want room for one key")
+	}
+}
+
+func TestOffsetMapKeepsAFreeSlot(t *testing.T) {
+	m := newOffsetMap(8*slotBytes, 1)
+	m.reset(100)
+	for i := range 8 {
+		if ok := m.put([]byte{byte(i)}, int64(i)); ok != (i < 7) {
+			t.Errorf("key %d of 8 slots: taken %v", i, ok)
+		}
+	}
+	if _, ok := m.get([]byte("another")); ok {
+		t.Error("a key that was not put is found")
+	}
+}
+
+// The halves of a hash are of different seeds, and each pass has its own.
+func TestOffsetMapDrawsItsHashAnew(t *testing.T) {
+	m := newOffsetMap(1000, 0.9)
+	seen := map[uint64]bool{}
+	for range 3 {
+		m.reset(100)
+		high, low := m.hash([]byte("key"))
+		seen[high], seen[low] = true, true
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d different halves of 3 hashes, want 6", len(seen))
 	}
 }

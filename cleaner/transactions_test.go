@@ -14,19 +14,35 @@ import (
 // transactions of version 2.
 func (r *rig) transaction(l *storage.Log, producer int64, epoch int16, key string, commit bool) {
 	r.t.Helper()
-	data := record.NewBuilder(record.BuilderOptions{
+	r.data(l, producer, epoch, key)
+	r.end(l, producer, epoch+1, commit)
+}
+
+// data appends a record of a transaction.
+func (r *rig) data(l *storage.Log, producer int64, epoch int16, key string) {
+	r.t.Helper()
+	b := record.NewBuilder(record.BuilderOptions{
 		LeaderEpoch: record.NoLeaderEpoch, HasProducer: true, ProducerID: producer, ProducerEpoch: epoch, Transactional: true,
 	})
-	data.Append(record.Record{Key: []byte(key), Value: []byte("value"), Timestamp: r.now.UnixMilli()})
-	marker := record.EndTxnMarker(producer, epoch+1, record.Marker{Commit: commit}, r.now.UnixMilli(), 0)
-	for _, b := range []record.Batch{data.Bytes(), marker} {
-		a, err := l.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator})
-		if err == nil {
-			err = l.WaitDurable(context.Background(), a)
-		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
+	b.Append(record.Record{Key: []byte(key), Value: []byte("value"), Timestamp: r.now.UnixMilli()})
+	r.append(l, b.Bytes())
+}
+
+// end appends a marker.
+func (r *rig) end(l *storage.Log, producer int64, epoch int16, commit bool) {
+	r.t.Helper()
+	r.append(l, record.EndTxnMarker(producer, epoch, record.Marker{Commit: commit}, r.now.UnixMilli(), 0))
+}
+
+// append appends a batch as a coordinator does and waits until it is durable.
+func (r *rig) append(l *storage.Log, b record.Batch) {
+	r.t.Helper()
+	a, err := l.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator})
+	if err == nil {
+		err = l.WaitDurable(context.Background(), a)
+	}
+	if err != nil {
+		r.t.Fatal(err)
 	}
 }
 
