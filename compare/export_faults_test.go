@@ -299,7 +299,7 @@ func RunSeededFaults(ctx context.Context, addr string, all []*Scenario, table []
 		judge := func(t Transcript) *CaseResult {
 			one := Report{A: report.A, B: report.B, Cases: []CaseResult{{Name: name, Scenario: k.r.c.Scenario.Name, Row: k.r.c.Row}}}
 			one.Cases[0].compare(t, golden.Cases[name])
-			one.judge(expected, nil)
+			one.judge(expected, func(string) bool { return false })
 			return &one.Cases[0]
 		}
 		right := judge(k.again(func(s *keptStep) answer { return s.a }))

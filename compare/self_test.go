@@ -162,6 +162,33 @@ func TestConfigsThatWereSetAreLeftAlone(t *testing.T) {
 	}
 }
 
+// TestPartOfAScenarioShowsNothingStale runs a scenario whole and in parts, with an entry that nothing matches.
+func TestPartOfAScenarioShowsNothingStale(t *testing.T) {
+	golden, err := compare.LoadGolden()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newGateway(t)
+	all := slices.DeleteFunc(scenarios(t), func(s *compare.Scenario) bool { return s.Name != "describe-cluster" })
+	for _, c := range []struct {
+		only     []string
+		versions string
+		stale    int
+	}{
+		{nil, "all", 1},
+		{[]string{"describe-cluster"}, "all", 1},
+		{[]string{"describe-cluster@v0", "describe-cluster@v1", "describe-cluster@v2"}, "all", 1},
+		{[]string{"describe-cluster@v0"}, "all", 0},
+		{nil, "max", 0},
+	} {
+		r, err := compare.Run(t.Context(), all, compare.Options{A: a, Golden: golden, Versions: c.versions, Only: c.only, Seed: 8,
+			Expected: []compare.Expected{{Scenario: "describe-cluster", Path: "nothing", Reason: "r"}}})
+		if err != nil || len(r.Stale) != c.stale {
+			t.Errorf("only %v at versions %s: got %d stale entries, error %v; want %d", c.only, c.versions, len(r.Stale), err, c.stale)
+		}
+	}
+}
+
 // TestFlippedFieldsAreReported changes one field of every answer of one side, another one each round, and wants a
 // difference in every step.
 func TestFlippedFieldsAreReported(t *testing.T) {

@@ -94,6 +94,9 @@ func runCompare(ctx context.Context, f *compareFlags, args []string, out, progre
 		return listScenarios(out, chosen)
 	}
 	o, err := compareOptions(f)
+	if err == nil && len(f.files) == 0 {
+		err = compare.CheckExpected(o.Expected, scenarios)
+	}
 	if err != nil {
 		return &exitError{Code: exitUsage, Err: err}
 	}
