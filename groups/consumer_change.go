@@ -16,7 +16,7 @@ type consumerChange struct {
 	g   *consumerGroup
 	now time.Time
 
-	records []consumerRecord
+	records []modernRecord
 	effects []func(now time.Time) // on what a restart may forget, once the records count
 	// classic is the record of the classic group that the group becomes; see downgrade.
 	classic *logRecord
@@ -65,8 +65,8 @@ func (c *consumerChange) step(done func(err error)) step {
 }
 
 // add has the log say something of a member, or a regular expression, by name.
-func (c *consumerChange) add(kind int16, name string, body consumerBody) {
-	c.records = append(c.records, consumerRecord{kind: kind, name: name, body: body})
+func (c *consumerChange) add(kind int16, name string, body recordBody) {
+	c.records = append(c.records, modernRecord{kind: kind, name: name, body: body})
 }
 
 // later notes an effect.

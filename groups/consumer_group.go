@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -17,15 +16,14 @@ import (
 // A member's epoch is that of the target it has reached, or is moving to once it has
 // given up what it must.
 //
-// What the log holds (consumerRecord) changes only by apply: when a step's records
+// What the log holds (modernRecord) changes only by apply: when a step's records
 // are durable, and when they are read back.
 type consumerGroup struct {
-	modernGroup
+	modernGroup[consumerMember]
 	// become puts another machine in the group's place.
 	become func(machine)
 
 	// What the log holds.
-	members   map[string]*consumerMember
 	regexes   map[string]*resolvedRegex
 	oldTopics bool // a record of type 4 is to be removed
 
@@ -51,8 +49,8 @@ const (
 
 func newConsumerGroup(id string, env *env) *consumerGroup {
 	return &consumerGroup{
-		modernGroup: newModernGroup(id, env), become: func(machine) {},
-		members: map[string]*consumerMember{}, regexes: map[string]*resolvedRegex{},
+		modernGroup: newModernGroup(id, env, newConsumerMember), become: func(machine) {},
+		regexes:      map[string]*resolvedRegex{},
 		regexMembers: map[string]int{}, static: map[string]string{}, owners: map[storage.TopicID]map[int32]string{},
 		deadlines: map[string]*memberDeadlines{},
 	}
@@ -84,21 +82,10 @@ func (g *consumerGroup) state() string {
 	return consumerStable
 }
 
-// member returns the named member.
-func (g *consumerGroup) member(id string) (*consumerMember, error) {
-	if m := g.members[id]; m != nil {
-		return m, nil
-	}
-	return nil, fmt.Errorf("member %q is not in group %q: %w", id, g.id, ErrUnknownMemberID)
-}
-
 // staticMember returns the member of an instance id, nil when there is none.
 func (g *consumerGroup) staticMember(instanceID string) *consumerMember {
 	return g.members[g.static[instanceID]]
 }
-
-// memberIDs returns the ids of the members in order.
-func (g *consumerGroup) memberIDs() []string { return slices.Sorted(maps.Keys(g.members)) }
 
 // owned says whether somebody has a partition, or has yet to give it up.
 func (g *consumerGroup) owned(topic storage.TopicID, partition int32) bool {
@@ -107,11 +94,28 @@ func (g *consumerGroup) owned(topic storage.TopicID, partition int32) bool {
 }
 
 // apply makes a record count.
-func (g *consumerGroup) apply(r consumerRecord) {
-	if r.body != nil {
-		r.body.apply(g, r.name)
-		return
+func (g *consumerGroup) apply(r modernRecord) {
+	switch b := r.body.(type) {
+	case epochBody:
+		g.epoch, g.metadataHash = b.epoch, b.hash
+	case topicsBody:
+		g.oldTopics = true
+	case *memberMetadata:
+		g.put(&consumerMember{id: r.name, memberMetadata: *b, currentAssignment: g.orNew(r.name).currentAssignment})
+	case targetEpochBody:
+		g.targetEpoch, g.targetMs = b.epoch, b.timeMs
+	case targetBody:
+		g.target[r.name] = b.partitions
+	case *currentAssignment:
+		g.put(&consumerMember{id: r.name, memberMetadata: g.orNew(r.name).memberMetadata, currentAssignment: *b})
+	case *resolvedRegex:
+		g.regexes[r.name] = b
+	case nil:
+		g.applyTombstone(r)
 	}
+}
+
+func (g *consumerGroup) applyTombstone(r modernRecord) {
 	switch r.kind {
 	case typeConsumerTopics:
 		g.oldTopics = false
@@ -128,34 +132,6 @@ func (g *consumerGroup) apply(r consumerRecord) {
 	case typeConsumerResolvedRegex:
 		delete(g.regexes, r.name)
 	}
-}
-
-func (b epochBody) apply(g *consumerGroup, _ string) { g.epoch, g.metadataHash = b.epoch, b.hash }
-
-func (topicsBody) apply(g *consumerGroup, _ string) { g.oldTopics = true }
-
-func (m *memberMetadata) apply(g *consumerGroup, id string) {
-	g.put(&consumerMember{id: id, memberMetadata: *m, currentAssignment: g.orNew(id).currentAssignment})
-}
-
-func (b targetEpochBody) apply(g *consumerGroup, _ string) {
-	g.targetEpoch, g.targetMs = b.epoch, b.timeMs
-}
-
-func (b targetBody) apply(g *consumerGroup, id string) { g.target[id] = b.partitions }
-
-func (c *currentAssignment) apply(g *consumerGroup, id string) {
-	g.put(&consumerMember{id: id, memberMetadata: g.orNew(id).memberMetadata, currentAssignment: *c})
-}
-
-func (r *resolvedRegex) apply(g *consumerGroup, regex string) { g.regexes[regex] = r }
-
-// orNew returns the named member, or a new one of that name.
-func (g *consumerGroup) orNew(id string) *consumerMember {
-	if m := g.members[id]; m != nil {
-		return m
-	}
-	return newConsumerMember(id)
 }
 
 // put makes m a member in the place of one with its id.
@@ -230,30 +206,22 @@ func (g *consumerGroup) tombstones() []logRecord {
 }
 
 // removal is what removes the group; name says under which id the log has a member.
-func (g *consumerGroup) removal(name func(id string) string) []consumerRecord {
-	var out []consumerRecord
+func (g *consumerGroup) removal(name func(id string) string) []modernRecord {
+	var out []modernRecord
 	ids := g.memberIDs()
 	each := func(kind int16) {
 		for _, id := range ids {
-			out = append(out, consumerRecord{kind: kind, name: name(id)})
+			out = append(out, modernRecord{kind: kind, name: name(id)})
 		}
 	}
 	each(typeConsumerCurrent)
 	each(typeConsumerTarget)
-	out = append(out, consumerRecord{kind: typeConsumerTargetEpoch})
+	out = append(out, modernRecord{kind: typeConsumerTargetEpoch})
 	each(typeConsumerMember)
 	for _, regex := range slices.Sorted(maps.Keys(g.regexes)) {
-		out = append(out, consumerRecord{kind: typeConsumerResolvedRegex, name: regex})
+		out = append(out, modernRecord{kind: typeConsumerResolvedRegex, name: regex})
 	}
-	return append(out, consumerRecord{kind: typeConsumerTopics}, consumerRecord{kind: typeConsumerEpoch})
-}
-
-// checkDelete: only a group without members may be deleted.
-func (g *consumerGroup) checkDelete() error {
-	if len(g.members) > 0 {
-		return fmt.Errorf("%d members: %w", len(g.members), ErrNonEmptyGroup)
-	}
-	return nil
+	return append(out, modernRecord{kind: typeConsumerTopics}, modernRecord{kind: typeConsumerEpoch})
 }
 
 // checkOffsetDelete: offsets of topics that nobody consumes may always be deleted.

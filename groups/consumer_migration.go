@@ -55,20 +55,20 @@ func (g *consumerGroup) takeOver(classic *classicGroup) ([]logRecord, error) {
 		}
 		members[m.id] = made
 	}
-	var records []consumerRecord
+	var records []modernRecord
 	ids := slices.Sorted(maps.Keys(members))
-	each := func(kind int16, body func(m *consumerMember) consumerBody) {
+	each := func(kind int16, body func(m *consumerMember) recordBody) {
 		for _, id := range ids {
-			records = append(records, consumerRecord{kind: kind, name: id, body: body(members[id])})
+			records = append(records, modernRecord{kind: kind, name: id, body: body(members[id])})
 		}
 	}
-	each(typeConsumerMember, func(m *consumerMember) consumerBody { return &m.memberMetadata })
-	records = append(records, consumerRecord{kind: typeConsumerEpoch, body: epochBody{
+	each(typeConsumerMember, func(m *consumerMember) recordBody { return &m.memberMetadata })
+	records = append(records, modernRecord{kind: typeConsumerEpoch, body: epochBody{
 		epoch: classic.generation, hash: g.subscriptionsOf(members).hashTopics(g.env.topics),
 	}})
-	each(typeConsumerTarget, func(m *consumerMember) consumerBody { return targetBody{m.assigned.partitions()} })
-	records = append(records, consumerRecord{kind: typeConsumerTargetEpoch, body: targetEpochBody{epoch: classic.generation}})
-	each(typeConsumerCurrent, func(m *consumerMember) consumerBody { return &m.currentAssignment })
+	each(typeConsumerTarget, func(m *consumerMember) recordBody { return targetBody{m.assigned.partitions()} })
+	records = append(records, modernRecord{kind: typeConsumerTargetEpoch, body: targetEpochBody{epoch: classic.generation}})
+	each(typeConsumerCurrent, func(m *consumerMember) recordBody { return &m.currentAssignment })
 
 	out := make([]logRecord, len(records))
 	for i, r := range records {

@@ -1,11 +1,8 @@
 package groups
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/kaen-log/gateway/groups/assignor"
 	"github.com/kaen-log/gateway/groups/runtime"
 )
 
@@ -20,22 +17,6 @@ const (
 	typeConsumerResolvedRegex = 16
 )
 
-// consumerRecord is one record of a consumer group. What it says counts once it is
-// durable, and when it is read back. Its name is the second part of its key: a member
-// id or a regular expression; "" where the key is the group alone.
-type consumerRecord struct {
-	kind int16
-	name string
-	body consumerBody // nil removes
-}
-
-// consumerBody is the value of a record.
-type consumerBody interface {
-	append(dst []byte) []byte
-	// apply makes it count; name is the record's.
-	apply(g *consumerGroup, name string)
-}
-
 // epochBody: the group's epoch, and the hash of the topics it consumes.
 type epochBody struct {
 	epoch int32
@@ -45,16 +26,6 @@ type epochBody struct {
 // topicsBody stands for a value of type 4, whose contents nobody needs any more.
 type topicsBody struct{}
 
-// targetEpochBody: the group epoch that the target is for, and when it was made; 0
-// when that does not matter.
-type targetEpochBody struct {
-	epoch  int32
-	timeMs int64
-}
-
-// targetBody: what a member is to have.
-type targetBody struct{ partitions assignor.Partitions }
-
 // resolvedRegex: the topics that a regular expression matched, sorted. Kafka:
 // ResolvedRegularExpression.
 type resolvedRegex struct {
@@ -62,65 +33,6 @@ type resolvedRegex struct {
 	// version says how many changes to topics it knew of; it means nothing to another process.
 	version int64
 	timeMs  int64
-}
-
-// encode returns a record of the named group as the log has it. Kafka:
-// GroupCoordinatorRecordHelpers.
-func (r consumerRecord) encode(group string) logRecord {
-	out := logRecord{key: runtime.AppendPlainString(runtime.AppendInt16(nil, r.kind), group)}
-	if named(r.kind) {
-		out.key = runtime.AppendPlainString(out.key, r.name)
-	}
-	if r.body != nil {
-		out.value = r.body.append(runtime.AppendInt16(nil, 0))
-	}
-	return out
-}
-
-// named says whether keys of a type have a second part.
-func named(kind int16) bool {
-	return kind != typeConsumerEpoch && kind != typeConsumerTopics && kind != typeConsumerTargetEpoch
-}
-
-// decodeConsumerRecord reads a record; a nil value removes.
-func decodeConsumerRecord(key, value []byte) (group string, r consumerRecord, err error) {
-	d := runtime.NewDecoder(key)
-	r.kind = d.Int16()
-	group = d.PlainString()
-	if named(r.kind) {
-		r.name = d.PlainString()
-	}
-	if d.Err() != nil {
-		return "", r, fmt.Errorf("key of type %d: %w", r.kind, d.Err())
-	}
-	if value == nil {
-		return group, r, nil
-	}
-	d = runtime.NewDecoder(value)
-	d.Version()
-	switch r.kind {
-	case typeConsumerEpoch:
-		r.body = decodeEpoch(d)
-	case typeConsumerTopics:
-		r.body = topicsBody{}
-		return group, r, nil
-	case typeConsumerMember:
-		r.body = decodeMember(d)
-	case typeConsumerTargetEpoch:
-		r.body = decodeTargetEpoch(d)
-	case typeConsumerTarget:
-		r.body = decodeTarget(d)
-	case typeConsumerCurrent:
-		r.body = decodeCurrent(d)
-	case typeConsumerResolvedRegex:
-		r.body = decodeRegex(d)
-	default:
-		d.Fail(errors.New("not a type of consumer groups"))
-	}
-	if d.Err() != nil {
-		return "", r, fmt.Errorf("value of type %d: %w", r.kind, d.Err())
-	}
-	return group, r, nil
 }
 
 func (b epochBody) append(dst []byte) []byte {
@@ -192,34 +104,6 @@ func decodeClassicMetadata(d *runtime.Decoder) *classicMetadata {
 	}
 	d.Tags(nil)
 	return c
-}
-
-func (b targetEpochBody) append(dst []byte) []byte {
-	dst = runtime.AppendInt32(dst, b.epoch)
-	if b.timeMs == 0 {
-		return runtime.AppendNoTags(dst)
-	}
-	return runtime.AppendTag0(dst, runtime.AppendInt64(nil, b.timeMs))
-}
-
-func decodeTargetEpoch(d *runtime.Decoder) (b targetEpochBody) {
-	b.epoch = d.Int32()
-	d.Tags(func(tag uint32, d *runtime.Decoder) {
-		if tag == 0 {
-			b.timeMs = max(d.Int64(), 0)
-		}
-	})
-	return b
-}
-
-func (b targetBody) append(dst []byte) []byte {
-	return runtime.AppendNoTags(appendPartitions(dst, b.partitions))
-}
-
-func decodeTarget(d *runtime.Decoder) targetBody {
-	b := targetBody{partitions: decodePartitions(d)}
-	d.Tags(nil)
-	return b
 }
 
 func (c *currentAssignment) append(dst []byte) []byte {

@@ -3,8 +3,8 @@ package groups
 // replayConsumer applies a record of a consumer group, of types 3 to 8 and 16; a nil
 // value removes. What it keeps of its arguments it copies. Kafka: the replay methods
 // of GroupMetadataManager.
-func (s *shard) replayConsumer(_ int16, key, value []byte) error {
-	id, r, err := decodeConsumerRecord(key, value)
+func (s *shard) replayConsumer(key, value []byte) error {
+	id, r, err := decodeModernRecord(key, value)
 	if err != nil {
 		return err
 	}

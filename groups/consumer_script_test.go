@@ -449,7 +449,7 @@ func consumerRecordText(t *testing.T, w *consumerWorld, r logRecord, err error) 
 	if r.key[1] == typeGroupMetadata {
 		return what + ": classic " + recordText(t, r)
 	}
-	_, rec, err := decodeConsumerRecord(r.key, r.value)
+	_, rec, err := decodeModernRecord(r.key, r.value)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func (w *consumerWorld) replayed(t *testing.T) *shard {
 		case kind >= typeShareMember && kind <= typeShareStates:
 			err = s.replayShare(r.key, r.value)
 		default:
-			err = s.replayConsumer(kind, r.key, r.value)
+			err = s.replayConsumer(r.key, r.value)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func formatPartitions(g *consumerGroup, p assignor.Partitions) string {
 // TestDurableTextKnowsEveryField makes sure that durableText misses no field that counts.
 func TestDurableTextKnowsEveryField(t *testing.T) {
 	known := []string{
-		"modernGroup", "id", "env", "become", "epoch", "metadataHash", "members", "targetEpoch", "targetMs", "target", "regexes", "oldTopics",
+		"modernGroup", "id", "env", "newMember", "become", "epoch", "metadataHash", "members", "targetEpoch", "targetMs", "target", "regexes", "oldTopics",
 		"regexMembers", "static", "owners", "deadlines", "hashedAt", "resolvedAt",
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[consumerGroup]()) {

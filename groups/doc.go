@@ -54,8 +54,8 @@
 // group needs; shard.go and load.go, the state and its replay; offsets.go,
 // offsets_removal.go, expiry.go, delete.go and list.go, what is done with offsets and
 // whole groups. classic_*.go is the classic protocol, consumer_*.go that of KIP-848 and
-// share_*.go that of KIP-932, modern_group.go what these two have alike, with the
-// assignors in their own package.
+// share_*.go that of KIP-932, modern_*.go what these two have alike, with the assignors in
+// their own package. What share partitions' coordinator needs too is in package runtime.
 //
 // # Locks
 //

@@ -91,7 +91,7 @@ func (s *shard) replayRecord(b record.Batch, r record.Record) error {
 	if len(r.Key) < 2 {
 		return fmt.Errorf("key of %d bytes, want at least 2", len(r.Key))
 	}
-	switch t := int16(binary.BigEndian.Uint16(r.Key)); t {
+	switch int16(binary.BigEndian.Uint16(r.Key)) {
 	case typeOffsetCommitOld, typeOffsetCommit:
 		group, key, offset, err := parseOffsetRecord(r.Key, r.Value)
 		if err != nil {
@@ -106,9 +106,9 @@ func (s *shard) replayRecord(b record.Batch, r record.Record) error {
 	case typeGroupMetadata:
 		s.hasMembership(r.Key)
 		return s.replayClassic(r.Key, r.Value)
-	case 3, 4, 5, 6, 7, 8, 16:
+	case typeConsumerEpoch, typeConsumerTopics, typeConsumerMember, typeConsumerTargetEpoch, typeConsumerTarget, typeConsumerCurrent, typeConsumerResolvedRegex:
 		s.hasMembership(r.Key)
-		return s.replayConsumer(t, r.Key, r.Value)
+		return s.replayConsumer(r.Key, r.Value)
 	case typeShareMember, typeShareEpoch, typeShareTargetEpoch, typeShareTarget, typeShareCurrent, typeShareStates:
 		s.hasMembership(r.Key)
 		return s.replayShare(r.Key, r.Value)

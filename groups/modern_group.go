@@ -2,6 +2,9 @@ package groups
 
 import (
 	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -15,12 +18,16 @@ import (
 // modernGroup is what consumer and share groups have alike: the coordinator divides the
 // partitions, and three epochs tell how far that is. The group's rises with every change
 // of members, subscriptions and topics. The target's is the group epoch that the present
-// target was made for. A member's is that of the target it has reached. Kafka: ModernGroup.
-type modernGroup struct {
+// target was made for. A member's is that of the target it has reached. M is a member. Kafka:
+// ModernGroup.
+type modernGroup[M any] struct {
 	id  string
 	env *env
+	// newMember is a member that nothing is known of.
+	newMember func(id string) *M
 
 	// What the log holds.
+	members      map[string]*M
 	epoch        int32
 	metadataHash uint64 // of the topics that the members consume; see hashTopics
 	targetEpoch  int32
@@ -43,8 +50,38 @@ func (v topicsVersion) is(now uint64) bool { return v.known && v.version == now 
 
 const initialGroupEpoch = 1
 
-func newModernGroup(id string, env *env) modernGroup {
-	return modernGroup{id: id, env: env, epoch: initialGroupEpoch, targetEpoch: initialGroupEpoch, target: map[string]assignor.Partitions{}}
+func newModernGroup[M any](id string, env *env, newMember func(id string) *M) modernGroup[M] {
+	return modernGroup[M]{
+		id: id, env: env, newMember: newMember, members: map[string]*M{},
+		epoch: initialGroupEpoch, targetEpoch: initialGroupEpoch, target: map[string]assignor.Partitions{},
+	}
+}
+
+// member returns the named member.
+func (g *modernGroup[M]) member(id string) (*M, error) {
+	if m := g.members[id]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("member %q is not in group %q: %w", id, g.id, ErrUnknownMemberID)
+}
+
+// orNew returns the named member, or a new one of that name.
+func (g *modernGroup[M]) orNew(id string) *M {
+	if m := g.members[id]; m != nil {
+		return m
+	}
+	return g.newMember(id)
+}
+
+// memberIDs returns the ids of the members in order.
+func (g *modernGroup[M]) memberIDs() []string { return slices.Sorted(maps.Keys(g.members)) }
+
+// checkDelete: only a group without members may be deleted.
+func (g *modernGroup[M]) checkDelete() error {
+	if len(g.members) > 0 {
+		return fmt.Errorf("%d members: %w", len(g.members), ErrNonEmptyGroup)
+	}
+	return nil
 }
 
 // blank says whether a name in a heartbeat counts as empty: it has nothing but what
@@ -54,16 +91,16 @@ func blank(s string) bool {
 }
 
 // config is what applies to this group.
-func (g *modernGroup) config() GroupConfig { return g.env.config.Group(g.id) }
+func (g *modernGroup[M]) config() GroupConfig { return g.env.config.Group(g.id) }
 
 // mayAssign says whether the present target is old enough for another. Kafka:
 // GroupMetadataManager.canComputeNextTargetAssignment.
-func (g *modernGroup) mayAssign(now time.Time, interval time.Duration) bool {
+func (g *modernGroup[M]) mayAssign(now time.Time, interval time.Duration) bool {
 	return g.targetMs == 0 || interval == 0 || now.UnixMilli() >= g.targetMs+interval.Milliseconds()
 }
 
 // named gives partitions the names of their topics; what does not exist is left out.
-func (g *modernGroup) named(p assignor.Partitions) []NamedPartitions {
+func (g *modernGroup[M]) named(p assignor.Partitions) []NamedPartitions {
 	out := make([]NamedPartitions, 0, len(p))
 	for _, topic := range p.Topics() {
 		if t, ok := g.env.topics.byID(topic); ok {

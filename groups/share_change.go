@@ -15,7 +15,7 @@ type shareChange struct {
 	g   *shareGroup
 	now time.Time
 
-	records []shareRecord
+	records []modernRecord
 	effects []func(now time.Time) // on what a restart may forget, once the records count
 
 	epoch  int32        // the group's as it will be
@@ -48,8 +48,8 @@ func (c *shareChange) step(done func(err error)) step {
 }
 
 // add has the log say something of a member, or of the group.
-func (c *shareChange) add(kind int16, name string, body shareBody) {
-	c.records = append(c.records, shareRecord{kind: kind, name: name, body: body})
+func (c *shareChange) add(kind int16, name string, body recordBody) {
+	c.records = append(c.records, modernRecord{kind: kind, name: name, body: body})
 }
 
 // later notes an effect.

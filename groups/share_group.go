@@ -2,7 +2,6 @@ package groups
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,14 +15,13 @@ import (
 // it is made; until then the partition is not assigned. Kafka: ShareGroup and the
 // shareGroup methods of GroupMetadataManager.
 //
-// What the log holds (shareRecord) changes only by apply: when a step's records are
+// What the log holds (modernRecord) changes only by apply: when a step's records are
 // durable, and when they are read back.
 type shareGroup struct {
-	modernGroup
+	modernGroup[shareMember]
 
 	// What the log holds.
-	members map[string]*shareMember
-	states  *shareStates // nil when no partition has a state, nor is to have one
+	states *shareStates // nil when no partition has a state, nor is to have one
 
 	// What a restart may forget.
 	sessions map[string]time.Time // when a member is removed unless it shows a sign of life
@@ -40,7 +38,7 @@ const (
 )
 
 func newShareGroup(id string, env *env) *shareGroup {
-	return &shareGroup{modernGroup: newModernGroup(id, env), members: map[string]*shareMember{}, sessions: map[string]time.Time{}}
+	return &shareGroup{modernGroup: newModernGroup(id, env, newShareMember), sessions: map[string]time.Time{}}
 }
 
 // share returns the entry's share group; nil when there is none.
@@ -74,27 +72,8 @@ func (g *shareGroup) state() string {
 	return shareStable
 }
 
-// memberIDs returns the ids of the members in order.
-func (g *shareGroup) memberIDs() []string { return slices.Sorted(maps.Keys(g.members)) }
-
-// member returns the named member.
-func (g *shareGroup) member(id string) (*shareMember, error) {
-	if m := g.members[id]; m != nil {
-		return m, nil
-	}
-	return nil, fmt.Errorf("member %q is not in group %q: %w", id, g.id, ErrUnknownMemberID)
-}
-
-// orNew returns the named member, or a new one of that name.
-func (g *shareGroup) orNew(id string) *shareMember {
-	if m := g.members[id]; m != nil {
-		return m
-	}
-	return newShareMember(id)
-}
-
 // apply makes a record count from now on.
-func (g *shareGroup) apply(now time.Time, r shareRecord) {
+func (g *shareGroup) apply(now time.Time, r modernRecord) {
 	switch b := r.body.(type) {
 	case shareEpochBody:
 		g.epoch, g.metadataHash = b.epoch, b.hash
@@ -113,7 +92,7 @@ func (g *shareGroup) apply(now time.Time, r shareRecord) {
 	}
 }
 
-func (g *shareGroup) applyTombstone(r shareRecord) {
+func (g *shareGroup) applyTombstone(r modernRecord) {
 	switch r.kind {
 	case typeShareMember:
 		delete(g.members, r.name)
@@ -184,22 +163,14 @@ func (g *shareGroup) tombstones() []logRecord {
 	ids := g.memberIDs()
 	each := func(kind int16) {
 		for _, id := range ids {
-			out = append(out, shareRecord{kind: kind, name: id}.encode(g.id))
+			out = append(out, modernRecord{kind: kind, name: id}.encode(g.id))
 		}
 	}
 	each(typeShareCurrent)
 	each(typeShareTarget)
-	out = append(out, shareRecord{kind: typeShareTargetEpoch}.encode(g.id))
+	out = append(out, modernRecord{kind: typeShareTargetEpoch}.encode(g.id))
 	each(typeShareMember)
-	return append(out, shareRecord{kind: typeShareStates}.encode(g.id), shareRecord{kind: typeShareEpoch}.encode(g.id))
-}
-
-// checkDelete: only a group without members may be deleted.
-func (g *shareGroup) checkDelete() error {
-	if len(g.members) > 0 {
-		return fmt.Errorf("%d members: %w", len(g.members), ErrNonEmptyGroup)
-	}
-	return nil
+	return append(out, modernRecord{kind: typeShareStates}.encode(g.id), modernRecord{kind: typeShareEpoch}.encode(g.id))
 }
 
 // noOffsets refuses what is about committed offsets, which share groups do not have.

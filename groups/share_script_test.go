@@ -284,7 +284,7 @@ func (sc *shareScript) record(r logRecord, err error) string {
 	if err != nil {
 		what = "refused"
 	}
-	_, rec, err := decodeShareRecord(r.key, r.value)
+	_, rec, err := decodeModernRecord(r.key, r.value)
 	if err != nil {
 		sc.t.Fatal(err)
 	}
