@@ -136,16 +136,25 @@ func listed(p assignor.Partitions) []TopicPartitions {
 // of partitions. It is 0 without topics. The replicas have no racks here. Kafka:
 // Utils.computeGroupHash and computeTopicHash, with XXH3.
 func (s *subscriptions) hashTopics(topics topicView) uint64 {
-	var all []byte
+	var hashes []uint64
 	for _, name := range s.topics() {
 		if t, ok := topics.byName(name); ok {
-			all = binary.LittleEndian.AppendUint64(all, hashTopic(t))
+			hashes = append(hashes, hashTopic(t))
 		}
 	}
-	if all == nil {
+	return hashGroup(hashes)
+}
+
+// hashGroup makes one hash of those of topics, which are in the order of their names.
+func hashGroup(topics []uint64) uint64 {
+	if len(topics) == 0 {
 		return 0
 	}
-	return xxh3.Hash(all)
+	b := make([]byte, 0, 8*len(topics))
+	for _, hash := range topics {
+		b = binary.LittleEndian.AppendUint64(b, hash)
+	}
+	return xxh3.Hash(b)
 }
 
 func hashTopic(t topicInfo) uint64 {

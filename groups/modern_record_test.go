@@ -140,14 +140,21 @@ func TestModernRecordsAreKafkas(t *testing.T) {
 // TestHashesOfTopicsAreKafkas holds them against those that Apache Kafka 4.4.0 makes.
 func TestHashesOfTopicsAreKafkas(t *testing.T) {
 	_, want := kafkaRecords(t, "consumer.txt")
-	got := map[string]uint64{"unicode": hashTopic(topicInfo{name: "café", id: topicOfRecords, partitions: 2})}
+	b := int64(-6)
+	got := map[string]uint64{
+		"unicode": hashTopic(topicInfo{name: "café", id: topicOfRecords, partitions: 2}),
+		"group":   hashGroup([]uint64{5, uint64(b)}), // of topics a and b
+	}
 	for _, n := range []int32{1, 3, 100} {
 		got[fmt.Sprintf("topic %d", n)] = hashTopic(topicInfo{name: "orders", id: topicOfRecords, partitions: n})
 	}
-	for name, hash := range got {
-		if fmt.Sprint(int64(hash)) != want[name] {
-			t.Errorf("hash of %s: got %d, want %s", name, int64(hash), want[name])
+	for name, hash := range want {
+		if fmt.Sprint(int64(got[name])) != hash {
+			t.Errorf("hash of %s: got %d, want %s", name, int64(got[name]), hash)
 		}
+	}
+	if len(want) != len(got) {
+		t.Errorf("Kafka's hashes of %d, want of %d", len(want), len(got))
 	}
 }
 
