@@ -222,16 +222,16 @@ func buildHeaders(r *record.Record, v any) error {
 	return nil
 }
 
-// decodeBatches hangs the record batches in b under n: an array of structs with the header's fields, the records and
-// the bytes of the body. A last batch that is cut short is left out (see Normalisers).
-func decodeBatches(n *Node, b []byte, start int) {
+// batches hangs the record batches in b under n: an array of structs with the header's fields, the records and the bytes
+// of the body. A last batch that is cut short is left out (see Normalisers).
+func (d *decoder) batches(n *Node, b []byte, start int) {
 	if len(b) == 0 {
 		return
 	}
 	n.Kind = Array
 	n.Value = nil
-	var reader record.Reader
-	for len(b) > 0 {
+	reader := record.Reader{MaxDecompressed: maxAnswer}
+	for len(b) > 0 && d.err == nil {
 		size, err := record.PeekSize(b)
 		if errors.Is(err, record.ErrShort) || err == nil && size > len(b) && len(n.Children) > 0 {
 			return // the cut-off rule
@@ -242,7 +242,7 @@ func decodeBatches(n *Node, b []byte, start int) {
 			n.Children = append(n.Children, item)
 			return
 		}
-		n.Children = append(n.Children, decodeBatch(record.Batch(b[:size]), start, &reader))
+		n.Children = append(n.Children, d.batch(record.Batch(b[:size]), start, &reader))
 		b, start = b[size:], start+size
 	}
 }
@@ -252,7 +252,9 @@ func (n *Node) leaf(name string, v any, start, end int) {
 	n.Children = append(n.Children, &Node{Name: name, Value: v, Start: start, End: end})
 }
 
-func decodeBatch(b record.Batch, start int, reader *record.Reader) *Node {
+func (d *decoder) batch(b record.Batch, start int, reader *record.Reader) *Node {
+	const header, perRecord, perHeader = 16, 8, 3 // nodes
+	d.spend(header * nodeSize)
 	n := &Node{Kind: Struct, Start: start, End: start + len(b)}
 	at := func(name string, v any) {
 		f := headerFields[strings.ToLower(name)]
@@ -285,6 +287,13 @@ func decodeBatch(b record.Batch, start int, reader *record.Reader) *Node {
 		if err != nil {
 			item.leaf("(does not parse)", err.Error(), body, n.End)
 			list.Children = append(list.Children, item)
+			break
+		}
+		d.spend(int64((perRecord+perHeader*len(r.Headers))*nodeSize + len(r.Key) + len(r.Value)))
+		for _, h := range r.Headers {
+			d.spend(int64(len(h.Key) + len(h.Value)))
+		}
+		if d.err != nil {
 			break
 		}
 		item.leaf("attributes", int64(r.Attributes), body, n.End)

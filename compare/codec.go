@@ -355,14 +355,7 @@ func asBytes(v any) ([]byte, error) {
 	return nil, fmt.Errorf("got %v (%T), want bytes", v, v)
 }
 
-// decodeBody reads the fields of a message of a version from b, which starts at position base of its frame. It returns
-// what it could read also with an error, and how many bytes were left.
-func decodeBody(fields []*Field, b []byte, base int, version int16, flexible bool) (root *Node, left int, err error) {
-	d := decoder{b: b, base: base, version: version, flexible: flexible}
-	return d.body(fields)
-}
-
-// body reads a whole message.
+// body reads a whole message. It returns what it could read also with an error, and how many bytes were left.
 func (d *decoder) body(fields []*Field) (root *Node, left int, err error) {
 	root = &Node{Kind: Struct, Start: d.base}
 	d.structure(root, fields)
@@ -376,7 +369,28 @@ type decoder struct {
 	version  int16
 	flexible bool
 	opaque   bool // record batches stay bytes
+	spent    int64
 	err      error
+}
+
+// maxDecoded bounds the memory that one decoded frame takes: a node may stand for a byte, and a record batch may
+// decompress to much more than it has. nodeSize is about what a node takes.
+const (
+	maxDecoded = 1 << 30
+	nodeSize   = 128
+)
+
+// node makes a node of a field, at the next byte.
+func (d *decoder) node(f *Field) *Node {
+	d.spend(nodeSize)
+	return &Node{Field: f, Start: d.base + d.at}
+}
+
+// spend counts memory; beyond the bound decoding ends.
+func (d *decoder) spend(n int64) {
+	if d.spent += n; d.spent > maxDecoded && d.err == nil {
+		d.err = fmt.Errorf("position %d: what is decoded takes more than %d MiB", d.base+d.at, maxDecoded>>20)
+	}
 }
 
 func (d *decoder) take(n int) []byte {
@@ -454,11 +468,13 @@ func (d *decoder) structure(n *Node, fields []*Field) {
 		start := d.base + d.at - len(data)
 		i := slices.IndexFunc(tagged, func(f *Field) bool { return f.Tag == tag })
 		if i < 0 {
+			d.spend(nodeSize)
 			n.Children = append(n.Children, &Node{Name: fmt.Sprintf("(tag %d)", tag), Value: data, Start: start, End: d.base + d.at})
 			continue
 		}
-		inner := decoder{b: data, base: start, version: d.version, flexible: true, opaque: d.opaque}
+		inner := decoder{b: data, base: start, version: d.version, flexible: true, opaque: d.opaque, spent: d.spent}
 		n.Children = append(n.Children, inner.field(tagged[i]))
+		d.spent = inner.spent
 		if d.err = inner.err; d.err == nil && inner.at < len(data) {
 			d.err = fmt.Errorf("position %d: %d bytes left in tag %d after %s", start+inner.at, len(data)-inner.at, tag, tagged[i].Name)
 		}
@@ -466,7 +482,8 @@ func (d *decoder) structure(n *Node, fields []*Field) {
 }
 
 func (d *decoder) field(f *Field) *Node {
-	n := &Node{Name: f.Name, Field: f, Start: d.base + d.at}
+	n := d.node(f)
+	n.Name = f.Name
 	defer func() { n.End = d.base + d.at }()
 	if !f.Array {
 		d.value(n, f, f.Null.Has(d.version))
@@ -481,7 +498,7 @@ func (d *decoder) field(f *Field) *Node {
 		if d.err != nil {
 			break
 		}
-		item := &Node{Field: f, Start: d.base + d.at}
+		item := d.node(f)
 		d.value(item, f, false)
 		item.End = d.base + d.at
 		n.Children = append(n.Children, item)
@@ -507,7 +524,7 @@ func (d *decoder) value(n *Node, f *Field, nullable bool) {
 			b := d.take(length)
 			n.Value = b
 			if f.Type == "records" && d.err == nil && !d.opaque {
-				decodeBatches(n, b, start)
+				d.batches(n, b, start)
 			}
 		}
 	case "uuid":

@@ -1,10 +1,17 @@
 package compare
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
 )
+
+// decodeBody reads the fields of a message of a version from b, which starts at position base of its frame.
+func decodeBody(fields []*Field, b []byte, base int, version int16, flexible bool) (root *Node, left int, err error) {
+	d := decoder{b: b, base: base, version: version, flexible: flexible}
+	return d.body(fields)
+}
 
 // FuzzDecodeBody decodes arbitrary bytes as an answer: what is read lies within them, and no claimed length is believed.
 func FuzzDecodeBody(f *testing.F) {
@@ -53,6 +60,39 @@ func TestBytesLeftInATagAreAFault(t *testing.T) {
 		_, _, err := decodeBody(fields, []byte(body), 0, 0, true)
 		if got := fmt.Sprint(err); err != nil != (want != "") || !strings.HasPrefix(got, want) && err != nil {
 			t.Errorf("%x: got error %v, want %q", body, err, want)
+		}
+	}
+}
+
+// TestDecodingStopsBeforeItTakesTooMuch has messages whose nodes, tags or decompressed records are more than a decoder
+// has left to spend.
+func TestDecodingStopsBeforeItTakesTooMuch(t *testing.T) {
+	item := &Field{Name: "items", Type: "struct", Array: true, Versions: Range{0, 0}, Null: noVersion, Tagged: noVersion}
+	records := &Field{Name: "records", Type: "records", Versions: Range{0, 0}, Null: noVersion, Tagged: noVersion}
+	batch := func(record map[string]any) []byte {
+		b, err := buildBatch(map[string]any{"codec": "gzip", "records": []any{record}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(binary.AppendUvarint(nil, uint64(len(b)+1)), append(b, 0)...)
+	}
+	for what, c := range map[string]struct {
+		field *Field
+		body  []byte
+		room  int64
+	}{
+		"elements of a byte each": {item, append([]byte{101}, make([]byte, 101)...), 100 * nodeSize},
+		"tags":                    {item, append([]byte{0, 20}, make([]byte, 40)...), 10 * nodeSize},
+		"a long record":           {records, batch(map[string]any{"size": 1 << 20}), 1 << 19},
+		"many records":            {records, batch(map[string]any{"value": "a", "times": 1000}), 1000 * nodeSize},
+	} {
+		d := decoder{b: c.body, flexible: true}
+		if _, left, err := d.body([]*Field{c.field}); err != nil || left != 0 {
+			t.Fatalf("%s: %d bytes left, error %v; want it to decode", what, left, err)
+		}
+		d = decoder{b: c.body, flexible: true, spent: maxDecoded - c.room}
+		if _, _, err := d.body([]*Field{c.field}); err == nil || !strings.Contains(err.Error(), "takes more than") {
+			t.Errorf("%s: got error %v, want that it takes too much", what, err)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type verbatim []byte
 
 // splice returns frame with the values of the edited nodes. Everything else stays as it was, byte for byte, also what
 // another writer would have written otherwise; only the sizes of tags that hold an edited node are written anew. root
-// is what decodeBody made of the frame.
+// is what was decoded of the frame.
 func splice(frame []byte, root *Node, version int16, flexible bool, e edits) ([]byte, error) {
 	if len(e) == 0 {
 		return frame, nil
