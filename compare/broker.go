@@ -28,6 +28,14 @@ const callTimeout = 15 * time.Second
 
 // Reach connects to a broker and asks what it serves.
 func Reach(ctx context.Context, addr string) (*Broker, error) {
+	b, err := reach(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("could not reach %s: %w", addr, err)
+	}
+	return b, nil
+}
+
+func reach(ctx context.Context, addr string) (*Broker, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	c, err := dial(ctx, addr)
@@ -39,7 +47,7 @@ func Reach(ctx context.Context, addr string) (*Broker, error) {
 	api, _ := APIByKey(apiVersionsKey)
 	root, err := c.call(ctx, api, 3, map[string]any{"clientSoftwareName": "gateway-compare", "clientSoftwareVersion": "1"})
 	if err != nil {
-		return nil, fmt.Errorf("%s: ApiVersions: %w", addr, err)
+		return nil, fmt.Errorf("ApiVersions: %w", err)
 	}
 	for _, k := range root.Child("apiKeys").Children {
 		b.APIs[int16(k.int("apiKey"))] = Range{int16(k.int("minVersion")), int16(k.int("maxVersion"))}

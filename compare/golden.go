@@ -45,7 +45,7 @@ func LoadGolden() (*Golden, error) { return readGolden(goldenFiles, "testdata/"+
 func Record(ctx context.Context, addr, kafka string, scenarios []*Scenario, o Options) (*Golden, error) {
 	b, err := Reach(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("could not reach %s: %w", addr, err)
+		return nil, err
 	}
 	if err := b.isKafka(kafka); err != nil {
 		return nil, err

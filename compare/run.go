@@ -103,7 +103,7 @@ func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error)
 		}
 		b, err := Reach(ctx, addr)
 		if err != nil {
-			return r, fmt.Errorf("could not reach %s: %w", addr, err)
+			return r, err
 		}
 		*[]**Broker{&r.A, &r.B}[i] = b
 		if err := b.readConfigs(ctx, scenarios); err != nil {

@@ -38,7 +38,7 @@ type Recorded struct{ Connections, Requests, Answers int }
 func ListenProxy(ctx context.Context, listen, upstream string, out io.Writer, log func(string)) (*Proxy, error) {
 	b, err := Reach(ctx, upstream)
 	if err != nil {
-		return nil, fmt.Errorf("could not reach %s: %w", upstream, err)
+		return nil, err
 	}
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {

@@ -59,7 +59,7 @@ func Replay(ctx context.Context, session io.ReadSeeker, o ReplayOptions) (*Repor
 		}
 		b, err := Reach(ctx, addr)
 		if err != nil {
-			return r.report, fmt.Errorf("could not reach %s: %w", addr, err)
+			return r.report, err
 		}
 		*[]**Broker{&r.report.A, &r.report.B}[i] = b
 		r.sides = append(r.sides, r.side(i, b))

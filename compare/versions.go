@@ -22,7 +22,7 @@ func CompareVersions(ctx context.Context, a, b string) ([]VersionRow, error) {
 	for i, addr := range []string{a, b} {
 		var err error
 		if sides[i], err = Reach(ctx, addr); err != nil {
-			return nil, fmt.Errorf("could not reach %s: %w", addr, err)
+			return nil, err
 		}
 	}
 	return versionRows(sides[0], sides[1]), nil
