@@ -50,7 +50,7 @@ func TestAssess(t *testing.T) {
 			lagging, at(map[int64]int64{9: -1, 12: 0}), choice{9, 15, 300, 200, false}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := storage.Offsets{LastStable: c.lso, HighWatermark: c.lso, End: int64(3 * len(c.segments))}
+			o := storage.Offsets{LastStable: c.lso, HighWatermark: c.lso, End: c.segments[len(c.segments)-1].NextOffset}
 			got, err := assess(c.segments, o, c.cleanedTo, &c.config, now, c.first)
 			if err != nil || got != c.want || got.due(&c.config) != c.due {
 				t.Errorf("got %+v, %v, due %v, want %+v, due %v", got, err, got.due(&c.config), c.want, c.due)
