@@ -16,12 +16,9 @@ import (
 // (*classicScript).run. Together they have to show every call in every state.
 func TestClassicGroupScripts(t *testing.T) {
 	shown := map[classicCell]bool{}
-	datadriven.Walk(t, "testdata/classic", func(t *testing.T, path string) {
+	walk(t, "testdata/classic", func(t *testing.T) (*script, func(*datadriven.TestData)) {
 		sc := newClassicScript(t, shown)
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			sc.t = t
-			return sc.run(d)
-		})
+		return &sc.script, sc.run
 	})
 	for _, state := range []classicState{classicEmpty, classicPreparing, classicCompleting, classicStable, classicDead} {
 		for _, call := range classicCells {
@@ -44,44 +41,34 @@ var classicCells = []string{
 	"heartbeat", "leave", "commit", "fetch", "describe", "end of a session", "end of the rebalance timeout",
 }
 
-// classicScript is one group, its clock, its log and its disk.
+// classicScript tells what happens to a classic group.
 type classicScript struct {
-	t      *testing.T
+	script
 	shown  map[classicCell]bool
-	env    *env
-	config Config
-	now    time.Time
-	shard  *shard
-
-	log    []logRecord // what is durable
-	held   bool        // the next step waits for the command durable or fail
-	flight *step       // on its way to the disk
-	queue  []func() step
-	out    strings.Builder
-	last   string // what was last said of the group's state
-	parked int    // calls without an answer
+	parked int // calls without an answer
 }
 
-const scriptGroup = "kitchen"
-
-var scriptStart = time.UnixMilli(1_700_000_000_000)
-
 func newClassicScript(t *testing.T, shown map[classicCell]bool) *classicScript {
-	sc := &classicScript{t: t, shown: shown, now: scriptStart, last: "no group"}
-	sc.config = Config{MinSessionTimeout: 6 * time.Second, MaxSessionTimeout: 30 * time.Minute, InitialRebalanceDelay: 3 * time.Second, MaxSize: 100}
+	sc := &classicScript{script: newScript(), shown: shown}
+	sc.t, sc.script.state = t, sc.groupState
+	sc.w.config = Config{MinSessionTimeout: 6 * time.Second, MaxSessionTimeout: 30 * time.Minute, InitialRebalanceDelay: 3 * time.Second, MaxSize: 100}
 	ids := 0
-	sc.env = &env{config: &sc.config, newID: func() string { ids++; return strconv.Itoa(ids) }}
-	sc.shard = newShard(sc.env)
+	sc.w.env.newID = func() string { ids++; return strconv.Itoa(ids) }
+	sc.w.stored = func(r logRecord, err error) {
+		what := "stored"
+		if err != nil {
+			what = "refused"
+		}
+		sc.say("%s: %s", what, recordText(sc.t, r))
+	}
 	return sc
 }
 
-func (sc *classicScript) entry() *entry { return sc.shard.entries[scriptGroup] }
-
-func (sc *classicScript) state() classicState {
-	if g := sc.entry().classic(); g != nil {
+func (sc *classicScript) current() classicState {
+	if g := sc.w.entry().classic(); g != nil {
 		return g.current
 	}
-	if sc.entry() != nil {
+	if sc.w.entry() != nil {
 		return classicEmpty
 	}
 	return classicDead
@@ -97,15 +84,10 @@ func (sc *classicScript) state() classicState {
 //	commit [MEMBER] [gen=N] [instance=ID]
 //	fetch, describe
 //	offset-delete, delete, subscribed TOPIC, expires TOPIC commit=D
-//	advance D                                 time goes by, deadline after deadline
-//	hold, durable, fail                       the next step waits for the disk, which takes or refuses it
-//	crash                                     only what is durable is left, and is read again
-//	simple                                    the group commits an offset, without members
 //
-// Time is told from the start of the script. A joining client's member id is its name
-// and a number. Subscriptions name topics, one or more with a plus between.
-func (sc *classicScript) run(d *datadriven.TestData) string {
-	sc.out.Reset()
+// and those of runWorld. A joining client's member id is its name and a number.
+// Subscriptions name topics, one or more with a plus between.
+func (sc *classicScript) run(d *datadriven.TestData) {
 	switch d.Cmd {
 	case "config":
 		sc.configure(d)
@@ -115,11 +97,11 @@ func (sc *classicScript) run(d *datadriven.TestData) string {
 		sc.sync(d)
 	case "heartbeat":
 		sc.show("heartbeat")
-		r := &HeartbeatRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: sc.optional(d, "instance")}
+		r := &HeartbeatRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: optionalArg(sc.t, d, "instance")}
 		sc.call("heartbeat", func(reply func(string, error)) step {
 			err := ErrUnknownMemberID
-			if g := sc.entry().classic(); g != nil {
-				err = g.heartbeat(sc.now, r)
+			if g := sc.w.entry().classic(); g != nil {
+				err = g.heartbeat(sc.w.now, r)
 			}
 			reply("", err)
 			return step{}
@@ -128,64 +110,46 @@ func (sc *classicScript) run(d *datadriven.TestData) string {
 		sc.leave(d)
 	case "commit":
 		sc.show("commit")
-		r := &CommitRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: sc.optional(d, "instance"), Epochs: true}
+		r := &CommitRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: optionalArg(sc.t, d, "instance"), Epochs: true}
 		sc.call("commit", func(reply func(string, error)) step {
-			_, err := checkCommit(sc.now, sc.entry(), r)
+			_, err := checkCommit(sc.w.now, sc.w.entry(), r)
 			reply("", err)
 			return step{}
 		})
 	case "fetch":
 		sc.show("fetch")
 		var err error
-		if g := sc.entry().classic(); g != nil {
+		if g := sc.w.entry().classic(); g != nil {
 			err = g.checkFetch(nil, -1)
 		}
 		sc.say("fetch: %s", kafkaName(err))
 	case "describe":
 		sc.describe()
 	case "offset-delete":
-		sc.say("offset-delete: %s", kafkaName(sc.entry().classic().checkOffsetDelete()))
+		sc.say("offset-delete: %s", kafkaName(sc.w.entry().classic().checkOffsetDelete()))
 	case "delete":
-		sc.say("delete: %s", kafkaName(sc.entry().classic().checkDelete()))
+		sc.say("delete: %s", kafkaName(sc.w.entry().classic().checkDelete()))
 	case "subscribed":
-		sc.say("%v", sc.entry().classic().subscribed(arg(d, 0)))
+		sc.say("%v", sc.w.entry().classic().subscribed(arg(d, 0)))
 	case "expires":
-		at, ok := sc.entry().classic().expires(arg(d, 0), scriptStart.Add(sc.duration(d, "commit", 0)).UnixMilli(), time.Hour)
-		if ok {
-			sc.say("at t=%v", at.Sub(scriptStart))
-		} else {
-			sc.say("never")
-		}
+		sc.sayExpiry(d)
 	case "advance":
 		sc.advance(d)
-	case "hold":
-		sc.held = true
-	case "durable":
-		sc.settle(nil)
-	case "fail":
-		sc.settle(fmt.Errorf("disk: %w", ErrNotCoordinator))
 	case "crash":
-		sc.crash()
-	case "simple":
-		sc.shard.apply(change{group: scriptGroup, key: offsetKey{"orders", 0}, offset: &Offset{ExpireMs: -1}})
+		sc.parked = 0
+		sc.runWorld(d)
 	default:
-		d.Fatalf(sc.t, "unknown command %q", d.Cmd)
+		sc.runWorld(d)
 	}
-	sc.sayState()
-	return sc.out.String()
-}
-
-func (sc *classicScript) say(format string, args ...any) {
-	fmt.Fprintf(&sc.out, format+"\n", args...)
 }
 
 // show notes that the scripts show a call in the state that the group is in.
-func (sc *classicScript) show(call string) { sc.shown[classicCell{sc.state(), call}] = true }
+func (sc *classicScript) show(call string) { sc.shown[classicCell{sc.current(), call}] = true }
 
-// sayState tells of the group when something of it has changed.
-func (sc *classicScript) sayState() {
+// groupState is what is told of the group.
+func (sc *classicScript) groupState() string {
 	text := "no group"
-	if g := sc.entry().classic(); g != nil {
+	if g := sc.w.entry().classic(); g != nil {
 		checkClassicGroup(sc.t, g)
 		text = fmt.Sprintf("%s generation %d", g.current, g.generation)
 		if g.protocol != "" {
@@ -206,16 +170,13 @@ func (sc *classicScript) sayState() {
 		for _, id := range slices.Sorted(maps.Keys(g.pending)) {
 			text += ", " + id + " pending"
 		}
-	} else if sc.entry() != nil {
+	} else if sc.w.entry() != nil {
 		text = "simple group"
 	}
-	if sc.flight != nil {
+	if sc.w.flight != nil {
 		text += " (in flight)"
 	}
-	if text != sc.last {
-		sc.last = text
-		sc.say("-> %s", text)
-	}
+	return text
 }
 
 // call runs f when the group is not busy and says what was answered, once.
@@ -235,62 +196,18 @@ func (sc *classicScript) call(what string, f func(reply func(string, error)) ste
 			sc.say("%s: %s%s", what, kafkaName(err), text)
 		})
 	}
-	if sc.flight != nil {
-		sc.queue = append(sc.queue, run)
+	if sc.w.call(run) {
 		sc.say("%s: waits", what)
 		return
 	}
-	sc.carry(run())
-	if !answered && sc.flight == nil {
+	if !answered && sc.w.flight == nil {
 		sc.say("%s: parked", what)
 	}
 }
 
-// carry does what the owner does with a step.
-func (sc *classicScript) carry(st step) {
-	for {
-		switch {
-		case len(st.records) > 0:
-			sc.flight = &st
-			if !sc.held {
-				sc.settle(nil)
-			}
-			sc.held = false
-			return
-		case st.then != nil:
-			st = st.then(sc.now, nil)
-		default:
-			return
-		}
-	}
-}
-
-// settle ends the flight, and lets the calls run that waited for it.
-func (sc *classicScript) settle(err error) {
-	st := sc.flight
-	sc.flight = nil
-	if st == nil {
-		sc.t.Fatal("nothing is in flight")
-	}
-	for _, r := range st.records {
-		if err != nil {
-			sc.say("refused: %s", recordText(sc.t, r))
-			continue
-		}
-		sc.log = append(sc.log, r)
-		sc.say("stored: %s", recordText(sc.t, r))
-	}
-	sc.carry(st.finish(sc.now, err))
-	for len(sc.queue) > 0 && sc.flight == nil {
-		next := sc.queue[0]
-		sc.queue = sc.queue[1:]
-		sc.carry(next())
-	}
-}
-
 func (sc *classicScript) configure(d *datadriven.TestData) {
-	d.MaybeScanArgs(sc.t, "max-size", &sc.config.MaxSize)
-	sc.config.InitialRebalanceDelay = sc.duration(d, "delay", sc.config.InitialRebalanceDelay)
+	d.MaybeScanArgs(sc.t, "max-size", &sc.w.config.MaxSize)
+	sc.w.config.InitialRebalanceDelay = durationArg(sc.t, d, "delay", sc.w.config.InitialRebalanceDelay)
 }
 
 func (sc *classicScript) join(d *datadriven.TestData) {
@@ -298,8 +215,8 @@ func (sc *classicScript) join(d *datadriven.TestData) {
 	version := 9
 	d.MaybeScanArgs(sc.t, "v", &version)
 	r := &JoinRequest{
-		Group: scriptGroup, ClientID: client, ClientHost: "/10.0.0.1", InstanceID: sc.optional(d, "instance"), ProtocolType: "consumer",
-		SessionTimeout: sc.duration(d, "session", 10*time.Second), RebalanceTimeout: sc.duration(d, "rebalance", time.Minute),
+		Group: scriptGroup, ClientID: client, ClientHost: "/10.0.0.1", InstanceID: optionalArg(sc.t, d, "instance"), ProtocolType: "consumer",
+		SessionTimeout: durationArg(sc.t, d, "session", 10*time.Second), RebalanceTimeout: durationArg(sc.t, d, "rebalance", time.Minute),
 		NeedsMemberID: version >= 4, SkipsAssignment: version >= 9,
 	}
 	d.MaybeScanArgs(sc.t, "member", &r.MemberID)
@@ -317,7 +234,7 @@ func (sc *classicScript) join(d *datadriven.TestData) {
 		sc.show("join of a new member")
 	}
 	sc.call(client+" joins", func(reply func(string, error)) step {
-		return sc.shard.join(sc.now, sc.entry(), r, func(a JoinReply, err error) { reply(joinText(a, err), err) })
+		return sc.w.shard.join(sc.w.now, sc.w.entry(), r, func(a JoinReply, err error) { reply(joinText(a, err), err) })
 	})
 }
 
@@ -343,8 +260,8 @@ func joinText(a JoinReply, err error) string {
 
 func (sc *classicScript) sync(d *datadriven.TestData) {
 	r := &SyncRequest{
-		Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: sc.optional(d, "instance"),
-		ProtocolType: sc.optional(d, "type"), Protocol: sc.optional(d, "protocol"),
+		Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: optionalArg(sc.t, d, "instance"),
+		ProtocolType: optionalArg(sc.t, d, "type"), Protocol: optionalArg(sc.t, d, "protocol"),
 	}
 	assigned := list(d, "assign", "")
 	for _, a := range assigned {
@@ -357,12 +274,12 @@ func (sc *classicScript) sync(d *datadriven.TestData) {
 		sc.show("sync of a follower")
 	}
 	sc.call(r.MemberID+" syncs", func(reply func(string, error)) step {
-		g := sc.entry().classic()
+		g := sc.w.entry().classic()
 		if g == nil {
 			reply("", ErrUnknownMemberID)
 			return step{}
 		}
-		return g.sync(sc.now, r, func(a SyncReply, err error) {
+		return g.sync(sc.w.now, r, func(a SyncReply, err error) {
 			if err != nil {
 				reply("", err)
 				return
@@ -375,7 +292,7 @@ func (sc *classicScript) sync(d *datadriven.TestData) {
 func (sc *classicScript) leave(d *datadriven.TestData) {
 	sc.show("leave")
 	r := &LeaveRequest{Group: scriptGroup}
-	instance := sc.optional(d, "instance")
+	instance := optionalArg(sc.t, d, "instance")
 	for _, a := range d.CmdArgs {
 		if len(a.Vals) == 0 {
 			r.Members = append(r.Members, LeavingMember{MemberID: a.Key})
@@ -395,20 +312,20 @@ func (sc *classicScript) leave(d *datadriven.TestData) {
 			}
 			reply(strings.Join(names, " "), err)
 		}
-		g := sc.entry().classic()
+		g := sc.w.entry().classic()
 		if g == nil {
 			answer(slices.Repeat(LeaveReply{ErrUnknownMemberID}, len(r.Members)), nil)
 			return step{}
 		}
-		return g.leave(sc.now, r, answer)
+		return g.leave(sc.w.now, r, answer)
 	})
 }
 
 func (sc *classicScript) describe() {
 	sc.show("describe")
-	g := sc.entry().classic()
+	g := sc.w.entry().classic()
 	if g == nil {
-		sc.say("%s", sc.state())
+		sc.say("%s", sc.current())
 		return
 	}
 	d := g.describe()
@@ -429,9 +346,9 @@ func (sc *classicScript) advance(d *datadriven.TestData) {
 	if err != nil {
 		d.Fatalf(sc.t, "%v", err)
 	}
-	until := sc.now.Add(by)
-	for sc.flight == nil {
-		g := sc.entry().classic()
+	until := sc.w.now.Add(by)
+	for sc.w.flight == nil {
+		g := sc.w.entry().classic()
 		if g == nil || g.next().IsZero() {
 			sc.show("end of a session")
 			sc.show("end of the rebalance timeout")
@@ -446,25 +363,12 @@ func (sc *classicScript) advance(d *datadriven.TestData) {
 		} else {
 			sc.show("end of a session")
 		}
-		sc.now = due
-		sc.say("t=%v", sc.now.Sub(scriptStart))
-		sc.carry(g.tick(sc.now))
+		sc.w.now = due
+		sc.say("t=%v", sc.w.now.Sub(scriptStart))
+		sc.w.carry(g.tick(sc.w.now))
 		sc.sayState()
 	}
-	sc.now = until
-}
-
-// crash forgets all that is not durable, and reads it.
-func (sc *classicScript) crash() {
-	sc.shard, sc.flight, sc.queue, sc.parked = newShard(sc.env), nil, nil, 0
-	for _, r := range sc.log {
-		if err := sc.shard.replayClassic(r.key, r.value); err != nil {
-			sc.t.Fatal(err)
-		}
-	}
-	if g := sc.entry().classic(); g != nil {
-		sc.carry(g.loaded(sc.now))
-	}
+	sc.w.now = until
 }
 
 func recordText(t *testing.T, r logRecord) string {
@@ -493,48 +397,4 @@ func (sc *classicScript) generation(d *datadriven.TestData) int32 {
 	n := -1
 	d.MaybeScanArgs(sc.t, "gen", &n)
 	return int32(n)
-}
-
-func (sc *classicScript) optional(d *datadriven.TestData, name string) *string {
-	var s string
-	if !d.MaybeScanArgs(sc.t, name, &s) {
-		return nil
-	}
-	return &s
-}
-
-func (sc *classicScript) duration(d *datadriven.TestData, name string, otherwise time.Duration) time.Duration {
-	text := otherwise.String()
-	d.MaybeScanArgs(sc.t, name, &text)
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		d.Fatalf(sc.t, "%v", err)
-	}
-	return v
-}
-
-// arg is the i-th word after the command that is no name=value, "" when there is none.
-func arg(d *datadriven.TestData, i int) string {
-	for _, a := range d.CmdArgs {
-		if len(a.Vals) > 0 {
-			continue
-		}
-		if i == 0 {
-			return a.Key
-		}
-		i--
-	}
-	return ""
-}
-
-func list(d *datadriven.TestData, name, otherwise string) []string {
-	for _, a := range d.CmdArgs {
-		if a.Key == name {
-			return a.Vals
-		}
-	}
-	if otherwise == "" {
-		return nil
-	}
-	return []string{otherwise}
 }

@@ -7,9 +7,9 @@ import (
 
 // consumers returns a world with a group of so many members on ten partitions each,
 // settled.
-func consumers(b *testing.B, members int) *consumerWorld {
+func consumers(b *testing.B, members int) *groupWorld {
 	b.Helper()
-	w := newConsumerWorld()
+	w := newGroupWorld()
 	w.group.ConsumerAssignmentInterval = 0
 	w.topic("orders", int32(10*members))
 	for round := range 3 {

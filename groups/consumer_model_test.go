@@ -30,7 +30,7 @@ func TestConsumerGroupLives(t *testing.T) {
 		}
 	}
 	for _, seed := range seeds {
-		l := &consumerLife{t: t, w: newConsumerWorld(), r: rand.New(rand.NewPCG(seed, 848)), clients: map[string]*lifeClient{}}
+		l := &consumerLife{t: t, w: newGroupWorld(), r: rand.New(rand.NewPCG(seed, 848)), clients: map[string]*lifeClient{}}
 		l.live()
 		if t.Failed() {
 			t.Fatalf("repeat with: go test ./groups -run TestConsumerGroupLives -consumer-seed %d", seed)
@@ -41,7 +41,7 @@ func TestConsumerGroupLives(t *testing.T) {
 // consumerLife is one group and its clients.
 type consumerLife struct {
 	t       *testing.T
-	w       *consumerWorld
+	w       *groupWorld
 	r       *rand.Rand
 	clients map[string]*lifeClient
 	joined  int
@@ -113,7 +113,7 @@ func (l *consumerLife) turn() {
 			l.checkOwners()
 		}
 	}
-	w.check(l.t)
+	w.checkConsumer(l.t)
 	l.checkEpochs()
 }
 
@@ -465,7 +465,7 @@ func (l *consumerLife) settle() {
 		}
 		for until := l.w.now.Add(3 * time.Second); l.w.advance(until); {
 		}
-		l.w.check(l.t)
+		l.w.checkConsumer(l.t)
 		l.checkOwners()
 	}
 	g := l.w.entry().consumer()

@@ -10,7 +10,7 @@ import (
 // TestEmbeddedMessagesOfEveryVersion reads what members say, whatever its version; what
 // is later than we know is read as the last that we do.
 func TestEmbeddedMessagesOfEveryVersion(t *testing.T) {
-	w := newConsumerWorld()
+	w := newGroupWorld()
 	w.topic("orders", 4)
 	for _, test := range []struct {
 		name    string
@@ -52,7 +52,7 @@ func TestEmbeddedMessagesOfEveryVersion(t *testing.T) {
 // FuzzEmbeddedProtocol reads what clients put into their calls. An assignment that can
 // be read is written and read again the same.
 func FuzzEmbeddedProtocol(f *testing.F) {
-	w := newConsumerWorld()
+	w := newGroupWorld()
 	w.topic("orders", 4)
 	g := newConsumerGroup("g", w.env)
 	a, err := g.embeddedAssignment(assignor.Partitions{w.topics["orders"].id: {0, 2}}, subscription("orders"))

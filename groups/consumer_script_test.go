@@ -18,32 +18,26 @@ import (
 // TestConsumerGroupScripts runs the stories in testdata/consumer. Their commands are
 // in (*consumerScript).run.
 func TestConsumerGroupScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata/consumer", func(t *testing.T, path string) {
-		sc := &consumerScript{w: newConsumerWorld(), last: "no group"}
+	walk(t, "testdata/consumer", func(*testing.T) (*script, func(*datadriven.TestData)) {
+		sc := &consumerScript{script: newScript()}
+		sc.state = sc.groupState
 		sc.w.stored = func(r logRecord, err error) {
 			if sc.records {
-				sc.say("%s", consumerRecordText(t, sc.w, r, err))
+				sc.say("%s", consumerRecordText(sc.t, sc.w, r, err))
 			}
 		}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			sc.t = t
-			return sc.run(d)
-		})
+		return &sc.script, sc.run
 	})
 }
 
-// consumerScript tells what happens in a world.
+// consumerScript tells what happens to a consumer group.
 type consumerScript struct {
-	t       *testing.T
-	w       *consumerWorld
-	out     strings.Builder
-	last    string // what was last said of the group
-	records bool   // records are told of
+	script
+	records bool // records are told of
 }
 
 // run executes one command:
 //
-//	topic NAME=PARTITIONS…                  made, or given partitions; 0 deletes it
 //	config [max-size=N] [classic-max-size=N] [assignors=(a,…)] [migration=P] [interval=D] [session=D]
 //	records                                 tell from here on what is written
 //	join MEMBER [instance=I] [topics=(a,…)] [regex=R] [assignor=A] [rebalance=D] [rack=R] [v=0]
@@ -55,24 +49,11 @@ type consumerScript struct {
 //	classic-leave [MEMBER…] [instance=I]
 //	commit [MEMBER] epoch=N of=topic:p [v=8], fetch [MEMBER] epoch=N
 //	describe, delete, offset-delete, subscribed TOPIC, expires TOPIC commit=D
-//	advance D                               time goes by, deadline after deadline
-//	hold, durable, fail                     the next step waits for the disk, which takes or refuses it
-//	crash                                   only what is durable is left, and is read again
-//	simple                                  the group commits an offset, without members
 //
-// Time is told from the start of the script.
-func (sc *consumerScript) run(d *datadriven.TestData) string {
-	sc.out.Reset()
+// and those of runWorld.
+func (sc *consumerScript) run(d *datadriven.TestData) {
 	w := sc.w
 	switch d.Cmd {
-	case "topic":
-		for _, a := range d.CmdArgs {
-			n, err := strconv.Atoi(a.Vals[0])
-			if err != nil {
-				d.Fatalf(sc.t, "%v", err)
-			}
-			w.topic(a.Key, int32(n))
-		}
 	case "config":
 		sc.configure(d)
 	case "records":
@@ -110,51 +91,15 @@ func (sc *consumerScript) run(d *datadriven.TestData) string {
 	case "subscribed":
 		sc.say("%v", w.entry().machine.subscribed(arg(d, 0)))
 	case "expires":
-		at, ok := w.entry().machine.expires(arg(d, 0), scriptStart.Add(durationArg(sc.t, d, "commit", 0)).UnixMilli(), time.Hour)
-		if ok {
-			sc.say("at t=%v", at.Sub(scriptStart))
-		} else {
-			sc.say("never")
-		}
-	case "advance":
-		by, err := time.ParseDuration(arg(d, 0))
-		if err != nil {
-			d.Fatalf(sc.t, "%v", err)
-		}
-		for until := w.now.Add(by); w.advance(until); {
-			sc.say("t=%v", w.now.Sub(scriptStart))
-			sc.sayState()
-		}
-	case "hold":
-		w.held = true
-	case "durable":
-		w.settle(nil)
-	case "fail":
-		w.settle(fmt.Errorf("disk: %w", ErrNotCoordinator))
-	case "crash":
-		w.crash(sc.t)
-	case "simple":
-		w.shard.apply(change{group: scriptGroup, key: offsetKey{"orders", 0}, offset: &Offset{ExpireMs: -1}})
+		sc.sayExpiry(d)
 	default:
-		d.Fatalf(sc.t, "unknown command %q", d.Cmd)
+		sc.runWorld(d)
 	}
-	sc.sayState()
-	w.check(sc.t)
-	return sc.out.String()
+	w.checkConsumer(sc.t)
 }
 
-func (sc *consumerScript) say(format string, args ...any) {
-	fmt.Fprintf(&sc.out, format+"\n", args...)
-}
-
-func (sc *consumerScript) call(f func() step) {
-	if sc.w.call(f) {
-		sc.say("waits")
-	}
-}
-
-// sayState tells of the group when something of it has changed.
-func (sc *consumerScript) sayState() {
+// groupState is what is told of the group.
+func (sc *consumerScript) groupState() string {
 	text := "no group"
 	switch e := sc.w.entry(); {
 	case e == nil:
@@ -194,10 +139,7 @@ func (sc *consumerScript) sayState() {
 	if sc.w.flight != nil {
 		text += "\n   (in flight)"
 	}
-	if text != sc.last {
-		sc.last = text
-		sc.say("-> %s", text)
-	}
+	return text
 }
 
 func (sc *consumerScript) configure(d *datadriven.TestData) {
@@ -441,7 +383,7 @@ func (sc *consumerScript) describe() {
 }
 
 // consumerRecordText tells of a record that was written, or refused.
-func consumerRecordText(t *testing.T, w *consumerWorld, r logRecord, err error) string {
+func consumerRecordText(t *testing.T, w *groupWorld, r logRecord, err error) string {
 	what := "stored"
 	if err != nil {
 		what = "refused"
@@ -493,11 +435,6 @@ func consumerErrorName(err error) string {
 	return kafkaName(err)
 }
 
-func number(t *testing.T, d *datadriven.TestData, name string, otherwise int) int {
-	d.MaybeScanArgs(t, name, &otherwise)
-	return otherwise
-}
-
 // fetcher is the member that a fetch names, if any; "" is an empty id.
 func fetcher(d *datadriven.TestData) *string {
 	id := arg(d, 0)
@@ -506,28 +443,4 @@ func fetcher(d *datadriven.TestData) *string {
 	}
 	id = strings.Trim(id, `"`)
 	return &id
-}
-
-func optionalArg(t *testing.T, d *datadriven.TestData, name string) *string {
-	var s string
-	if !d.MaybeScanArgs(t, name, &s) {
-		return nil
-	}
-	switch s {
-	case `""`:
-		s = ""
-	case "blank":
-		s = " \t"
-	}
-	return &s
-}
-
-func durationArg(t *testing.T, d *datadriven.TestData, name string, otherwise time.Duration) time.Duration {
-	text := otherwise.String()
-	d.MaybeScanArgs(t, name, &text)
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		d.Fatalf(t, "%v", err)
-	}
-	return v
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +17,9 @@ import (
 // TestShareGroupScripts runs the stories in testdata/share. Their commands are in
 // (*shareScript).run.
 func TestShareGroupScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata/share", func(t *testing.T, path string) {
-		sc := &shareScript{w: newConsumerWorld(), last: "no group"}
+	walk(t, "testdata/share", func(*testing.T) (*script, func(*datadriven.TestData)) {
+		sc := &shareScript{script: newScript()}
+		sc.state = sc.groupState
 		sc.w.env.initialize = func(_ string, asked sharedTopics, starts []ShareStart) {
 			sc.asked = append(sc.asked, asked)
 			sc.say("asks for states: %s", sc.starts(starts))
@@ -29,26 +29,19 @@ func TestShareGroupScripts(t *testing.T) {
 				sc.say("%s", sc.record(r, err))
 			}
 		}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			sc.t = t
-			return sc.run(d)
-		})
+		return &sc.script, sc.run
 	})
 }
 
 // shareScript tells what happens to a share group.
 type shareScript struct {
-	t       *testing.T
-	w       *consumerWorld
-	out     strings.Builder
-	last    string         // what was last said of the group
+	script
 	records bool           // records are told of
 	asked   []sharedTopics // states that were asked for, and of which nothing was heard
 }
 
 // run executes one command:
 //
-//	topic NAME=PARTITIONS…          made, or given partitions; 0 deletes it
 //	config [max-size=N] [interval=D] [session=D]
 //	records                         tell from here on what is written
 //	join MEMBER [topics=(a,…)] [rack=R], beat MEMBER epoch=N [topics=(a,…)] [rack=R], leave MEMBER
@@ -56,23 +49,11 @@ type shareScript struct {
 //	topic-deleted NAME              the group hears that a topic is gone
 //	alter NAME=PARTITION…           the group is to have states, also of a new group
 //	describe, list, delete, remove, commit, fetch, offset-delete, classic-join, consumer-join
-//	advance D                       time goes by, deadline after deadline
-//	hold, durable, fail             the next step waits for the disk, which takes or refuses it
-//	crash                           only what is durable is left, and is read again
 //
-// Time is told from the start of the script.
-func (sc *shareScript) run(d *datadriven.TestData) string {
-	sc.out.Reset()
+// and those of runWorld.
+func (sc *shareScript) run(d *datadriven.TestData) {
 	w := sc.w
 	switch d.Cmd {
-	case "topic":
-		for _, a := range d.CmdArgs {
-			n, err := strconv.Atoi(a.Vals[0])
-			if err != nil {
-				d.Fatalf(sc.t, "%v", err)
-			}
-			w.topic(a.Key, int32(n))
-		}
 	case "config":
 		d.MaybeScanArgs(sc.t, "max-size", &w.config.ShareMaxSize)
 		w.group.ShareAssignmentInterval = durationArg(sc.t, d, "interval", w.group.ShareAssignmentInterval)
@@ -121,42 +102,13 @@ func (sc *shareScript) run(d *datadriven.TestData) string {
 		sc.call(func() step {
 			return w.shard.consumerHeartbeat(w.now, w.entry(), r, func(_ ConsumerHeartbeat, err error) { sc.say("%s", kafkaName(err)) })
 		})
-	case "simple":
-		w.shard.apply(change{group: scriptGroup, key: offsetKey{"orders", 0}, offset: &Offset{ExpireMs: -1}})
-	case "advance":
-		by, err := time.ParseDuration(arg(d, 0))
-		if err != nil {
-			d.Fatalf(sc.t, "%v", err)
-		}
-		for until := w.now.Add(by); w.advance(until); {
-			sc.say("t=%v", w.now.Sub(scriptStart))
-			sc.sayState()
-		}
-	case "hold":
-		w.held = true
-	case "durable":
-		w.settle(nil)
-	case "fail":
-		w.settle(fmt.Errorf("disk: %w", ErrNotCoordinator))
 	case "crash":
-		w.crash(sc.t)
+		sc.runWorld(d)
 		sc.asked = nil
 	default:
-		d.Fatalf(sc.t, "unknown command %q", d.Cmd)
+		sc.runWorld(d)
 	}
-	sc.sayState()
 	sc.check()
-	return sc.out.String()
-}
-
-func (sc *shareScript) say(format string, args ...any) {
-	fmt.Fprintf(&sc.out, format+"\n", args...)
-}
-
-func (sc *shareScript) call(f func() step) {
-	if sc.w.call(f) {
-		sc.say("waits")
-	}
 }
 
 func (sc *shareScript) idOf(name string) storage.TopicID { return sc.w.topics[name].id }
@@ -224,8 +176,8 @@ func (sc *shareScript) starts(list []ShareStart) string {
 	return strings.Join(out, ", ")
 }
 
-// sayState tells of the group when something of it has changed.
-func (sc *shareScript) sayState() {
+// groupState is what is told of the group.
+func (sc *shareScript) groupState() string {
 	text := "no group"
 	switch e := sc.w.entry(); {
 	case e.known() == nil:
@@ -256,10 +208,7 @@ func (sc *shareScript) sayState() {
 	if sc.w.flight != nil {
 		text += "\n   (in flight)"
 	}
-	if text != sc.last {
-		sc.last = text
-		sc.say("-> %s", text)
-	}
+	return text
 }
 
 func (sc *shareScript) describe() {

@@ -13,9 +13,8 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// consumerWorld is one group with topics, a clock, a log and a disk; the tests of
-// consumer groups live in it.
-type consumerWorld struct {
+// groupWorld is one group of any kind with topics, a clock, a log and a disk.
+type groupWorld struct {
 	config  Config
 	group   GroupConfig
 	env     *env
@@ -32,8 +31,8 @@ type consumerWorld struct {
 	stored func(r logRecord, err error) // is told of every record that was written, or refused
 }
 
-func newConsumerWorld() *consumerWorld {
-	w := &consumerWorld{
+func newGroupWorld() *groupWorld {
+	w := &groupWorld{
 		group: DefaultGroupConfig(), topics: map[string]topicInfo{}, now: scriptStart,
 		stored: func(logRecord, error) {},
 	}
@@ -59,7 +58,7 @@ func newConsumerWorld() *consumerWorld {
 }
 
 // topic makes a topic, or gives it more partitions; none deletes it.
-func (w *consumerWorld) topic(name string, partitions int32) {
+func (w *groupWorld) topic(name string, partitions int32) {
 	w.version++
 	t, ok := w.topics[name]
 	if !ok {
@@ -73,10 +72,10 @@ func (w *consumerWorld) topic(name string, partitions int32) {
 	w.topics[name] = t
 }
 
-func (w *consumerWorld) entry() *entry { return w.shard.entries[scriptGroup] }
+func (w *groupWorld) entry() *entry { return w.shard.entries[scriptGroup] }
 
 // call runs f, now or when the group is not busy any more.
-func (w *consumerWorld) call(f func() step) (waits bool) {
+func (w *groupWorld) call(f func() step) (waits bool) {
 	if w.flight != nil {
 		w.queue = append(w.queue, f)
 		return true
@@ -86,7 +85,7 @@ func (w *consumerWorld) call(f func() step) (waits bool) {
 }
 
 // carry does what the owner does with a step.
-func (w *consumerWorld) carry(st step) {
+func (w *groupWorld) carry(st step) {
 	for {
 		switch {
 		case len(st.records) > 0:
@@ -105,7 +104,7 @@ func (w *consumerWorld) carry(st step) {
 }
 
 // settle ends the flight, and lets the calls run that waited for it.
-func (w *consumerWorld) settle(err error) {
+func (w *groupWorld) settle(err error) {
 	st := w.flight
 	w.flight = nil
 	for _, r := range st.records {
@@ -125,7 +124,7 @@ func (w *consumerWorld) settle(err error) {
 
 // advance lets time go by until a deadline, or until the given time, and says whether
 // there was one.
-func (w *consumerWorld) advance(until time.Time) bool {
+func (w *groupWorld) advance(until time.Time) bool {
 	var next time.Time
 	if e := w.entry(); e != nil && e.machine != nil && w.flight == nil {
 		next = e.machine.next()
@@ -140,7 +139,7 @@ func (w *consumerWorld) advance(until time.Time) bool {
 }
 
 // replayed is what the log says.
-func (w *consumerWorld) replayed(t *testing.T) *shard {
+func (w *groupWorld) replayed(t *testing.T) *shard {
 	t.Helper()
 	s := newShard(w.env)
 	for _, r := range w.log {
@@ -161,7 +160,7 @@ func (w *consumerWorld) replayed(t *testing.T) *shard {
 }
 
 // crash leaves only what is durable, and reads it.
-func (w *consumerWorld) crash(t *testing.T) {
+func (w *groupWorld) crash(t *testing.T) {
 	t.Helper()
 	w.shard, w.flight, w.queue, w.held = w.replayed(t), nil, nil, false
 	if e := w.entry(); e != nil && e.machine != nil {
@@ -169,8 +168,8 @@ func (w *consumerWorld) crash(t *testing.T) {
 	}
 }
 
-// check holds the group against what must always be so, and against its log.
-func (w *consumerWorld) check(t *testing.T) {
+// checkConsumer holds a consumer group against what must always be so, and against its log.
+func (w *groupWorld) checkConsumer(t *testing.T) {
 	t.Helper()
 	g := w.entry().consumer()
 	if g == nil {
