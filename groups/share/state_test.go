@@ -270,6 +270,20 @@ func TestAStateThatRestsDoesNotKeepTheLog(t *testing.T) {
 	w.want("what does not", w.summary(0), "1 2 true")
 }
 
+// Where all that was stored is deleted, nothing is kept.
+func TestALogOfNothingIsEmptied(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.initialize(0, 5)
+	if err := w.st.Delete(t.Context(), w.key(0)); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(10 * time.Minute)
+	w.tick()
+	w.want("records", stateRecords(t, w.st.shardOf(w.key(0)).log), "")
+	w.initialize(0, 6)
+	w.want("summary", w.summary(0), "6 0 true")
+}
+
 // stateRecords names the records of a log.
 func stateRecords(t *testing.T, log *storage.Log) string {
 	t.Helper()

@@ -41,7 +41,7 @@ func (st *State) Tick() {
 }
 
 // refresh makes old snapshots anew, and returns the offset before which the log holds
-// nothing that is needed: 0 when that is not known. A snapshot that nothing was added to
+// nothing that is needed: its end when nothing is stored, 0 when that is not known. A snapshot that nothing was added to
 // is made anew too when it keeps records that others need no more; where each state has
 // one record, all is as short as can be. Caller holds mu. Kafka:
 // ShareCoordinatorShard.snapshotColdPartitions, ShareCoordinatorOffsetsManager.
@@ -49,17 +49,19 @@ func (s *shard) refresh(now time.Time) (keep int64) {
 	if s.inFlight.Len() > 0 {
 		return 0
 	}
+	offsets, err := s.log.Offsets()
+	if err != nil {
+		return 0
+	}
+	keep = offsets.HighWatermark
 	states := int64(0)
 	for _, e := range s.entries {
-		if e.stored == nil {
-			continue
-		}
-		if states++; states == 1 || e.stored.snapshot < keep {
-			keep = e.stored.snapshot
+		if e.stored != nil {
+			states++
+			keep = min(keep, e.stored.snapshot)
 		}
 	}
-	offsets, err := s.log.Offsets()
-	if err != nil || offsets.HighWatermark-keep <= states {
+	if offsets.HighWatermark-keep <= states {
 		return keep
 	}
 	for _, e := range s.entries {
