@@ -2,10 +2,29 @@ package share
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage/record"
 )
+
+// retryAfter is how long a log that could not be read is not read again.
+const retryAfter = time.Second
+
+// load is replay, unless that failed a moment ago. What is wrong with the log is said
+// when it is something else than before. Caller holds loading.
+func (s *shard) load() (map[Key]*stored, error) {
+	now := s.st.o.Now()
+	if age := now.Sub(s.failedAt); s.failed != nil && 0 <= age && age < retryAfter {
+		return nil, s.failed
+	}
+	found, err := s.replay()
+	if err != nil && (s.failed == nil || s.failed.Error() != err.Error()) {
+		s.st.o.Logger.Error("share state was not loaded", "partition", s.log.Index(), "error", err)
+	}
+	s.failed, s.failedAt = err, now
+	return found, err
+}
 
 // replay reads the log from its start to its high watermark. A record of a type that
 // is not known is left alone; one that cannot be read is left out, with a log line.

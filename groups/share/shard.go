@@ -12,9 +12,12 @@ import (
 
 // shard is the share partitions of one partition of __share_group_state.
 type shard struct {
-	st      *State
-	log     *storage.Log
-	loading sync.Mutex // held while the log is read; before mu
+	st  *State
+	log *storage.Log
+
+	loading  sync.Mutex // held while the log is read; before mu
+	failed   error      // guarded by loading; why the log could not be read
+	failedAt time.Time  // guarded by loading
 
 	mu       sync.Mutex
 	loaded   bool                       // guarded by mu; entries say what the log says
@@ -64,9 +67,8 @@ func (s *shard) lock() error {
 		return fmt.Errorf("%s-%d was not written to: %w", StateTopic, s.log.Index(), ErrNotAvailable)
 	}
 	s.mu.Unlock()
-	found, err := s.replay() // nobody else passes while loading is held
+	found, err := s.load() // nobody else passes while loading is held
 	if err != nil {
-		s.st.o.Logger.Error("share state was not loaded", "partition", s.log.Index(), "error", err)
 		return fmt.Errorf("read %s-%d: %w: %w", StateTopic, s.log.Index(), ErrNotAvailable, err)
 	}
 	s.mu.Lock()
