@@ -12,10 +12,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// client is a franz-go client with the user's defaults and what opts add.
+// client is a franz-go client with the user's defaults and what opts add. A gateway that is killed between a connection
+// and its first answer looks to franz-go like one that wants SASL, unless it is told to try again.
 func (s *server) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.Addr)}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.Addr), kgo.AlwaysRetryEOF()}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

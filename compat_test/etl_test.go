@@ -65,7 +65,7 @@ func (e *etl) start(ctx context.Context) {
 // live is one member's life.
 func (e *etl) live(ctx context.Context, stage int, opts []kgo.Opt) error {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(e.s.Addr), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.SeedBrokers(e.s.Addr), kgo.AlwaysRetryEOF(), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(200 * time.Millisecond),
 		kgo.SessionTimeout(10 * time.Second), kgo.RebalanceTimeout(10 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
