@@ -70,7 +70,7 @@ func buildAndRun(m *testing.M) int {
 }
 
 // waitLimit bounds every wait of a test on a condition.
-const waitLimit = 30 * time.Second
+const waitLimit = time.Minute
 
 // within returns a context that ends with the test, or after waitLimit.
 func within(t testing.TB) context.Context {

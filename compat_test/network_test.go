@@ -197,7 +197,7 @@ func TestFrames(t *testing.T) {
 
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, "-c", "connections.max.idle.ms=500")
+	s := newServer(t, "-c", "connections.max.idle.ms=1500") // longer than this test may stand still
 
 	t.Run("NET-07 idle and half-open connections are closed, a parked fetch is not", func(t *testing.T) {
 		tp := s.createTopic(t, "net-07", 1)
