@@ -81,3 +81,28 @@ func BenchmarkClassicRebalance(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkClassicPending is what a client without a member id costs that joins, and
+// then with its id leaves, among others that have been given an id and not come again.
+func BenchmarkClassicPending(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("pending=%d", n), func(b *testing.B) {
+			g := benchGroup(b, 1)
+			join := func() (id string) {
+				r := &JoinRequest{Group: "g", ClientID: "c", SessionTimeout: time.Minute, ProtocolType: "consumer", Protocols: g.members[0].protocols, NeedsMemberID: true}
+				g.join(scriptStart, r, func(a JoinReply, _ error) { id = a.MemberID })
+				_ = g.next()
+				return id
+			}
+			for range n {
+				join()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				id := join()
+				g.leave(scriptStart, &LeaveRequest{Group: "g", Members: []LeavingMember{{MemberID: id}}}, func(LeaveReply, error) {})
+				_ = g.next()
+			}
+		})
+	}
+}

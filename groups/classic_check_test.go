@@ -29,7 +29,7 @@ func checkClassicGroup(t *testing.T, g *classicGroup) {
 		if m.sync != nil && g.current != classicCompleting {
 			t.Errorf("sync of %s is parked in state %s", m.id, g.current)
 		}
-		if _, ok := g.pending[m.id]; ok {
+		if g.pending.has(m.id) {
 			t.Errorf("member %s is pending", m.id)
 		}
 		for _, p := range m.protocols {

@@ -52,9 +52,7 @@ type classicGroup struct {
 	members []*classicMember // in the order they joined
 	byID    map[string]*classicMember
 	static  map[string]*classicMember // by instance id
-	// pending are the ids given to those that have to join again with theirs, and when
-	// they are forgotten.
-	pending map[string]time.Time
+	pending pendingIDs
 	// awaiting is how many members have a parked join.
 	awaiting int
 	// supported counts the members that support each protocol.
@@ -106,7 +104,7 @@ type Protocol struct {
 func newClassicGroup(id string, env *env, now time.Time) *classicGroup {
 	return &classicGroup{
 		id: id, env: env, current: classicEmpty, previous: classicDead, since: now,
-		byID: map[string]*classicMember{}, static: map[string]*classicMember{}, pending: map[string]time.Time{},
+		byID: map[string]*classicMember{}, static: map[string]*classicMember{}, pending: newPendingIDs(),
 		supported: map[string]int{}, unsynced: map[string]bool{},
 	}
 }
@@ -136,14 +134,14 @@ func (g *classicGroup) add(m *classicMember) {
 	if m.join != nil {
 		g.awaiting++
 	}
-	delete(g.pending, m.id)
+	g.pending.remove(m.id)
 }
 
 // remove forgets a member or a pending id. A call it has parked is answered: its
 // client has to begin anew. The oldest member takes over from a leader. Kafka:
 // ClassicGroup.remove.
 func (g *classicGroup) remove(id string) {
-	delete(g.pending, id)
+	g.pending.remove(id)
 	m := g.byID[id]
 	if m == nil {
 		return
@@ -253,7 +251,7 @@ func (g *classicGroup) answerSync(m *classicMember, r SyncReply, err error) bool
 
 // allJoined says whether nobody has to be waited for. Kafka: ClassicGroup.hasAllMembersJoined.
 func (g *classicGroup) allJoined() bool {
-	return g.awaiting == len(g.members) && len(g.pending) == 0
+	return g.awaiting == len(g.members) && g.pending.len() == 0
 }
 
 // rebalanceTimeout is the longest of the members'. Kafka: ClassicGroup.rebalanceTimeoutMs.

@@ -63,7 +63,7 @@ func (g *classicGroup) join(now time.Time, r *JoinRequest, reply func(JoinReply,
 	if r.MemberID == "" {
 		return g.joinNew(now, r, reply)
 	}
-	if _, ok := g.pending[r.MemberID]; ok {
+	if g.pending.has(r.MemberID) {
 		if r.InstanceID != nil {
 			// Differs from Kafka: there this is an unexpected error. Pending members are dynamic.
 			reply(JoinReply{MemberID: r.MemberID}, ErrUnknownMemberID)
@@ -105,7 +105,7 @@ func (g *classicGroup) joinNew(now time.Time, r *JoinRequest, reply func(JoinRep
 	if !r.NeedsMemberID {
 		return g.joinAdded(now, r, id, reply)
 	}
-	g.pending[id] = now.Add(r.SessionTimeout)
+	g.pending.add(id, now.Add(r.SessionTimeout))
 	reply(JoinReply{MemberID: id}, ErrMemberIDRequired)
 	return step{}
 }

@@ -62,7 +62,7 @@ func (g *classicGroup) leaving(l LeavingMember) (string, error) {
 		}
 		return "", ErrUnknownMemberID
 	}
-	if _, ok := g.pending[l.MemberID]; ok {
+	if g.pending.has(l.MemberID) {
 		return l.MemberID, nil
 	}
 	return l.MemberID, g.check(l.MemberID, l.InstanceID)

@@ -228,11 +228,8 @@ func (g *classicGroup) earliest() (at time.Time, what due, id string) {
 			at, what, id = m.expires, dueSession, m.id
 		}
 	}
-	for pending, until := range g.pending {
-		// Of several that are due at once the same one every time.
-		if what == dueNothing || until.Before(at) || what == dueSession && g.byID[id] == nil && until.Equal(at) && pending < id {
-			at, what, id = until, dueSession, pending
-		}
+	if p := g.pending.first(); p != nil && (what == dueNothing || p.until.Before(at)) {
+		at, what, id = p.until, dueSession, p.id
 	}
 	return at, what, id
 }

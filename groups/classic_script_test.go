@@ -167,7 +167,7 @@ func (sc *classicScript) groupState() string {
 				text += " syncing"
 			}
 		}
-		for _, id := range slices.Sorted(maps.Keys(g.pending)) {
+		for _, id := range slices.Sorted(maps.Keys(g.pending.byID)) {
 			text += ", " + id + " pending"
 		}
 	} else if sc.w.entry() != nil {
