@@ -54,7 +54,11 @@ func (t sharedTopics) with(more sharedTopics) sharedTopics {
 func (t sharedTopics) without(less sharedTopics) sharedTopics {
 	out := maps.Clone(t)
 	for id, topic := range less {
-		left := slices.DeleteFunc(slices.Clone(out[id].partitions), func(p int32) bool { return slices.Contains(topic.partitions, p) })
+		gone := make(map[int32]bool, len(topic.partitions))
+		for _, p := range topic.partitions {
+			gone[p] = true
+		}
+		left := slices.DeleteFunc(slices.Clone(out[id].partitions), func(p int32) bool { return gone[p] })
 		if len(left) == 0 {
 			delete(out, id)
 			continue

@@ -123,7 +123,7 @@ func (c *Coordinator) AlterShareOffsets(ctx context.Context, group string, chang
 		return nil, ErrInvalidGroupID
 	}
 	out := make([]ShareOffsetsChanged, len(changes))
-	asked := sharedTopics{}
+	known := sharedTopics{} // a partition as often as it is asked for
 	var starts []ShareStart
 	var of []int // by index of starts, the index in out
 	for i, change := range changes {
@@ -138,10 +138,12 @@ func (c *Coordinator) AlterShareOffsets(ctx context.Context, group string, chang
 				continue
 			}
 			out[i].Errs[p] = nil
-			asked = asked.with(sharedTopics{t.ID(): {name: t.Name(), partitions: []int32{p}}})
+			topic := known[t.ID()]
+			known[t.ID()] = sharedTopic{name: t.Name(), partitions: append(topic.partitions, p)}
 			starts, of = append(starts, ShareStart{TopicID: t.ID(), Partition: p, Offset: offset}), append(of, i)
 		}
 	}
+	asked := sharedTopics{}.with(known)
 	_, err := call(ctx, c, group, func(now time.Time, s *shard, e *entry, reply func(struct{}, error)) step {
 		g, err := findShare(e, group)
 		if e == nil {
