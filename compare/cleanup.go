@@ -4,20 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 )
 
 // cleanUp does the scenario's last steps and removes the topics and groups whose names begin with the case's prefix,
 // which only the case can have made. It has time of its own, so that it runs also when ctx has ended.
 func (r *runner) cleanUp(ctx context.Context) {
-	interrupted := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	if interrupted {
-		// What was sent and not answered may still make something.
-		for _, c := range r.conns {
-			c.drain(ctx, time.Second)
-		}
+	if !r.ended {
+		r.breakOff(ctx)
 	}
 	for i, st := range r.c.Scenario.Finally {
 		n := len(r.out.Answers)
@@ -26,6 +23,12 @@ func (r *runner) cleanUp(ctx context.Context) {
 		}
 		r.out.Answers = r.out.Answers[:n]
 	}
+	if !r.ended {
+		// A broker may still be making a topic that was asked for in passing, by Metadata for one.
+		if err := r.passBarrier(ctx); err != nil {
+			r.log("barrier: %v", err)
+		}
+	}
 	if err := r.removeTopics(ctx); err != nil {
 		r.log("topics: %v", err)
 	}
@@ -33,7 +36,20 @@ func (r *runner) cleanUp(ctx context.Context) {
 		r.log("groups: %v", err)
 	}
 	for name := range r.conns {
-		_ = r.conns[name].Close()
+		r.hangUp(name)
+	}
+}
+
+// breakOff gives the answers that are still to come a moment, because what was sent may make something, and hangs up:
+// behind a request that waits nothing else is done.
+func (r *runner) breakOff(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, c := range r.conns {
+		all.Go(func() { c.drain(ctx, time.Second) })
+	}
+	all.Wait()
+	for name := range r.conns {
+		r.hangUp(name)
 	}
 }
 

@@ -23,6 +23,7 @@ type runner struct {
 	vars   variables
 	conns  map[string]*conn
 	calls  map[string]*pending
+	ended  bool // every step was done
 	out    Transcript
 }
 
@@ -65,6 +66,7 @@ func runCase(ctx context.Context, b *Broker, side, number int, c Case, now time.
 			return r.out, fmt.Errorf("%s: step %d: %w", b.Addr, i+1, err)
 		}
 	}
+	r.ended = true
 	return r.out, nil
 }
 
