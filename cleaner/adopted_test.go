@@ -75,19 +75,26 @@ func TestAdoptedDirectoryIsLeftAlone(t *testing.T) {
 		t.Fatalf("%d partitions with records, want those of the directory", loaded)
 	}
 	orders, _ := s.Topic("orders")
-	configs := orders.Overrides()
-	configs["retention.ms"] = "1000"
-	if err := s.SetTopicConfigs(orders.ID(), configs); err != nil {
+	l, _ := orders.Partition(0)
+	before, err := l.Offsets()
+	if err != nil {
 		t.Fatal(err)
 	}
-	armed = true
 	c := New(Options{Store: s, Now: clock})
-	c.Retain(context.Background())
-	c.Compact(context.Background())
-	if len(changes) > 0 {
-		t.Errorf("changed before any append: %v", changes)
+	for _, limits := range [][2]string{{"-1", "300"}, {"1000", "-1"}} { // some of it goes, all of it
+		configs := orders.Overrides()
+		configs["retention.ms"], configs["retention.bytes"] = limits[0], limits[1]
+		if err := s.SetTopicConfigs(orders.ID(), configs); err != nil {
+			t.Fatal(err)
+		}
+		armed = true
+		c.Retain(context.Background())
+		c.Compact(context.Background())
+		armed = false
+		if o, err := l.Offsets(); len(changes) > 0 || err != nil || o != before {
+			t.Errorf("retention %v before any append: the log is %+v, %v, changed is %v, want %+v and nothing", limits, o, err, changes, before)
+		}
 	}
-	l, _ := orders.Partition(0)
 	fill(t, l, 1, 1, now)
 	c.Retain(context.Background())
 	if o, err := l.Offsets(); err != nil || o.LogStart < 20 || o.End != 21 {
@@ -96,7 +103,6 @@ func TestAdoptedDirectoryIsLeftAlone(t *testing.T) {
 	if other, _ := orders.Partition(1); other.Size() == 0 {
 		t.Error("the other partition lost its records")
 	}
-	armed = false
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -71,33 +71,13 @@ func TestCommittedOffsetsStayBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, l = open()
-	last, records := map[string]uint64{}, 0
-	var reader record.Reader
-	for offset := int64(0); ; {
-		res, err := l.Read(nil, storage.ReadRequest{Offset: offset, MaxBytes: 1 << 20, MinOneBatch: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(res.Data) == 0 {
-			break
-		}
-		for rest := res.Data; len(rest) > 0; {
-			var b record.Batch
-			if b, rest, err = record.Cut(rest); err != nil {
-				t.Fatal(err)
-			}
-			for r, err := range reader.Records(b) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				last[string(r.Key)] = binary.BigEndian.Uint64(r.Value)
-				records++
-			}
-			offset = b.NextOffset()
-		}
-	}
-	if records > commits/20 {
-		t.Errorf("%d records are read after a restart, want few of %d", records, commits)
+	last, read := map[string]uint64{}, 0
+	records(t, l, 0, func(_ record.Batch, r record.Record) {
+		last[string(r.Key)] = binary.BigEndian.Uint64(r.Value)
+		read++
+	})
+	if read > commits/20 {
+		t.Errorf("%d records are read after a restart, want few of %d", read, commits)
 	}
 	for p, key := range keys {
 		want := uint64((commits-1-p)/3*3 + p)
@@ -107,5 +87,40 @@ func TestCommittedOffsetsStayBounded(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestADayStaysBounded writes a day's records, a minute at a time, and lets the cleaner look every minute.
+func TestADayStaysBounded(t *testing.T) {
+	for _, c := range []struct {
+		policy string
+		most   int64 // bytes
+	}{{"delete", 60_000}, {"compact", 25_000}, {"compact,delete", 25_000}} {
+		t.Run(c.policy, func(t *testing.T) {
+			r := newRig(t)
+			l := r.log(map[string]string{
+				"cleanup.policy": c.policy, "internal.segment.bytes": "5000", "retention.ms": "3600000", "segment.ms": "600000",
+				"min.cleanable.dirty.ratio": "0.5", "file.delete.delay.ms": "0",
+			})
+			largest := int64(0)
+			for minute := range 24 * 60 {
+				r.now = r.now.Add(time.Minute)
+				for i := range 8 {
+					r.put(l, fmt.Sprintf("k%d", (minute*8+i)%50), []byte("some value"), r.now)
+				}
+				r.c.Retain(context.Background())
+				r.c.Compact(context.Background())
+				if minute > 120 {
+					largest = max(largest, l.Size())
+				}
+			}
+			if largest > c.most {
+				t.Errorf("the log reached %d bytes, want at most %d", largest, c.most)
+			}
+			o, _ := l.Offsets()
+			if o.End != 8*24*60 || (o.LogStart > 0) != (c.policy == "delete") {
+				t.Errorf("the log is %+v", o)
+			}
+		})
 	}
 }

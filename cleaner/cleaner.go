@@ -186,7 +186,6 @@ func (c *Cleaner) Compact(ctx context.Context) {
 	} else {
 		c.limiter.SetLimit(rate.Inf)
 	}
-	c.forgetDeleted()
 	var threads sync.WaitGroup
 	for range max(config.Threads, 1) {
 		threads.Go(func() { c.compactSome(ctx, config) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,45 +15,6 @@ import (
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
-
-// topicLog makes a topic of one partition in any store and returns that.
-func topicLog(t testing.TB, s *storage.Store, name string, configs map[string]string) *storage.Log {
-	t.Helper()
-	topic, err := s.CreateTopic(storage.TopicSpec{Name: name, Partitions: 1, Configs: configs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, _ := topic.Partition(0)
-	return l
-}
-
-// fill appends n records over the keys k0, k1, … in turn, each in a batch of its own.
-func fill(t testing.TB, l *storage.Log, n, keys int, at time.Time) {
-	t.Helper()
-	for i := range n {
-		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
-		b.Append(record.Record{Key: fmt.Appendf(nil, "k%d", i%keys), Value: fmt.Appendf(nil, "value %d", i), Timestamp: at.UnixMilli()})
-		a, err := l.Append(b.Bytes(), storage.AppendOptions{})
-		if err == nil {
-			err = l.WaitDurable(context.Background(), a)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// small is a compacted topic with small segments that is due as soon as anything is dirty.
-func small(more ...string) map[string]string {
-	c := map[string]string{
-		"cleanup.policy": "compact", "internal.segment.bytes": "500", "min.cleanable.dirty.ratio": "0.01",
-		"message.timestamp.before.max.ms": "9223372036854775807",
-	}
-	for i := 0; i < len(more); i += 2 {
-		c[more[i]] = more[i+1]
-	}
-	return c
-}
 
 // TestRunCleansByTheClock lets time pass over a running cleaner.
 func TestRunCleansByTheClock(t *testing.T) {
@@ -68,12 +30,7 @@ func TestRunCleansByTheClock(t *testing.T) {
 			fill(t, l, 50, 5, time.Now())
 		}
 		c := New(Options{Store: s, Now: time.Now})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			c.Run(ctx)
-		}()
+		stop := run(t, c)
 		rig := &rig{t: t, store: s}
 		starts := func(want string) {
 			t.Helper()
@@ -95,7 +52,6 @@ func TestRunCleansByTheClock(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		starts("50+0 0+7 50+0") // that of others comes every five minutes, from half a minute after the start on
 		stop()
-		<-ended
 		if st := c.Stats(); st.Passes != 2 || st.SegmentsDeleted == 0 || len(st.SetAside) > 0 {
 			t.Errorf("stats %+v, want 2 passes", st)
 		}
@@ -131,14 +87,14 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 		t.Errorf("compact: %d records are left, want a few", n)
 	}
 	policy("delete")
-	if o, _ := l.Offsets(); o.LogStart != 30 || o.End != 30 {
-		t.Errorf("delete: log is %+v, want nothing in it", o)
+	if o, _ := l.Offsets(); o.LogStart != 30 || o.End != 30 || l.Size() != 0 {
+		t.Errorf("delete: log is %+v and has %d bytes, want nothing in it", o, l.Size())
 	}
 }
 
 func TestDirtiestLogComesFirst(t *testing.T) {
 	r := newRig(t)
-	some := topicLog(t, r.store, "some", small())
+	some := topicLog(t, r.store, "a-few", small()) // is looked at first
 	most := topicLog(t, r.store, "most", small())
 	fill(t, some, 40, 5, r.now)
 	r.c.Compact(context.Background())
@@ -149,13 +105,19 @@ func TestDirtiestLogComesFirst(t *testing.T) {
 		t.Errorf("got %v with %+v, want most-0", l, ch)
 	}
 	r.c.give(most)
+	r.c.Compact(context.Background())
+	if st := r.c.Stats(); st.Passes != 3 {
+		t.Errorf("%d passes, want one more of each log", st.Passes)
+	}
 }
 
 func TestLogThatFailsIsSetAside(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	broken := errors.New("no medium")
+	tried := 0
 	fsys := vfs.Inject(mem, func(op vfs.Op) error {
 		if strings.Contains(op.Name, "bad-0") && strings.HasSuffix(op.Name, ".cleaned") {
+			tried++
 			return broken
 		}
 		return nil
@@ -170,8 +132,11 @@ func TestLogThatFailsIsSetAside(t *testing.T) {
 	fill(t, bad, 40, 5, now)
 	fill(t, good, 30, 5, now)
 	c := New(Options{Store: s, Now: clock})
-	for range 2 {
-		c.Compact(context.Background())
+	c.Compact(context.Background())
+	once := tried
+	c.Compact(context.Background())
+	if once == 0 || tried != once {
+		t.Errorf("files of bad-0 were made %d times, then %d, want that it is left alone after the first turn", once, tried)
 	}
 	st := c.Stats()
 	if st.Passes != 1 || len(st.SetAside) != 1 || st.SetAside[0].Topic != "bad" || !errors.Is(st.SetAside[0].Cause, broken) {
@@ -243,21 +208,8 @@ func TestSecondPassChangesNothing(t *testing.T) {
 	fill(t, l, 10, 2, r.now)
 	bytesOf := func() string {
 		var out strings.Builder
-		for offset := int64(0); ; {
-			res, err := l.Read(nil, storage.ReadRequest{Offset: offset, MaxBytes: 1 << 20, MinOneBatch: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(res.Data) == 0 {
-				return out.String()
-			}
-			for rest := res.Data; len(rest) > 0; {
-				var b record.Batch
-				b, rest, _ = record.Cut(rest)
-				out.Write(b)
-				offset = b.NextOffset()
-			}
-		}
+		batches(t, l, 0, func(b record.Batch) { out.Write(b) })
+		return out.String()
 	}
 	var seen []string
 	var replaced []int
@@ -279,128 +231,6 @@ func TestSecondPassChangesNothing(t *testing.T) {
 	}
 }
 
-// TestCrashInAPass takes a crash clone after every operation of a pass. Whatever is left holds the last value of each key,
-// no key that was deleted, and no record that was not written.
-func TestCrashInAPass(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-	type point struct {
-		mem   *vfs.Mem
-		label string
-	}
-	var points []point
-	armed, seed := false, uint64(0)
-	fsys := vfs.After(mem, func(op vfs.Op, err error) {
-		if armed && err == nil {
-			for _, keep := range []float64{0, 0.5, 1} {
-				seed++
-				points = append(points, point{mem.CrashClone(seed, keep), fmt.Sprintf("after %v, keeping %.1f, seed %d", op, keep, seed)})
-			}
-		}
-	})
-	now := time.UnixMilli(1_700_000_000_000)
-	clock := func() time.Time { return now }
-	s, err := storage.Open("data", storage.Options{FS: fsys, Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := topicLog(t, s, "orders", small("delete.retention.ms", "1000"))
-	rig := &rig{t: t, now: now, store: s}
-	fill(t, l, 40, 6, now)
-	rig.put(l, "k1", nil, now)
-	rig.put(l, "k2", nil, now)
-	fill(t, l, 20, 1, now)
-	c := New(Options{Store: s, Now: clock})
-	armed = true
-	for range 2 {
-		if _, err := c.Force(context.Background(), l); err != nil {
-			t.Fatal(err)
-		}
-		now = now.Add(time.Hour) // the second pass drops the tombstones
-	}
-	armed = false
-	if len(points) < 100 {
-		t.Fatalf("%d crashes, want more", len(points))
-	}
-	for _, p := range points {
-		again, err := storage.Open("data", storage.Options{FS: p.mem, Now: clock})
-		if err != nil {
-			t.Fatalf("%s: %v", p.label, err)
-		}
-		topic, _ := again.Topic("orders")
-		l, _ := topic.Partition(0)
-		state := map[string]string{}
-		var reader record.Reader
-		for offset := int64(0); ; {
-			res, err := l.Read(nil, storage.ReadRequest{Offset: offset, MaxBytes: 1 << 20, MinOneBatch: true})
-			if err != nil {
-				t.Fatalf("%s: %v", p.label, err)
-			}
-			if len(res.Data) == 0 {
-				break
-			}
-			for rest := res.Data; len(rest) > 0; {
-				var b record.Batch
-				if b, rest, err = record.Cut(rest); err != nil {
-					t.Fatalf("%s: %v", p.label, err)
-				}
-				for r, err := range reader.Records(b) {
-					if err != nil {
-						t.Fatalf("%s: %v", p.label, err)
-					}
-					if state[string(r.Key)] = string(r.Value); r.Value == nil {
-						delete(state, string(r.Key))
-					}
-				}
-				offset = b.NextOffset()
-			}
-		}
-		if got, want := fmt.Sprint(state), "map[k0:value 19 k3:value 39 k4:value 34 k5:value 35]"; got != want {
-			t.Errorf("%s: a consumer ends with %s, want %s", p.label, got, want)
-		}
-		if err := again.Close(); err != nil {
-			t.Errorf("%s: %v", p.label, err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestADayStaysBounded writes a day's records, a minute at a time, and lets the cleaner look every minute.
-func TestADayStaysBounded(t *testing.T) {
-	for _, c := range []struct {
-		policy string
-		most   int64 // bytes
-	}{{"delete", 60_000}, {"compact", 25_000}, {"compact,delete", 25_000}} {
-		t.Run(c.policy, func(t *testing.T) {
-			r := newRig(t)
-			l := r.log(map[string]string{
-				"cleanup.policy": c.policy, "internal.segment.bytes": "5000", "retention.ms": "3600000", "segment.ms": "600000",
-				"min.cleanable.dirty.ratio": "0.5", "file.delete.delay.ms": "0",
-			})
-			largest := int64(0)
-			for minute := range 24 * 60 {
-				r.now = r.now.Add(time.Minute)
-				for i := range 8 {
-					r.put(l, fmt.Sprintf("k%d", (minute*8+i)%50), []byte("some value"), r.now)
-				}
-				r.c.Retain(context.Background())
-				r.c.Compact(context.Background())
-				if minute > 120 {
-					largest = max(largest, l.Size())
-				}
-			}
-			if largest > c.most {
-				t.Errorf("the log reached %d bytes, want at most %d", largest, c.most)
-			}
-			o, _ := l.Offsets()
-			if o.End != 8*24*60 || (o.LogStart > 0) != (c.policy == "delete") {
-				t.Errorf("the log is %+v", o)
-			}
-		})
-	}
-}
-
 func TestRetentionBeginsAfterTheInitialDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: time.Now}), Now: time.Now})
@@ -410,12 +240,7 @@ func TestRetentionBeginsAfterTheInitialDelay(t *testing.T) {
 		old := topicLog(t, s, "old", map[string]string{"retention.ms": "1000"})
 		fill(t, old, 5, 5, time.Now())
 		c := New(Options{Store: s, Now: time.Now})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			c.Run(ctx)
-		}()
+		stop := run(t, c)
 		start := func() int64 {
 			synctest.Wait()
 			o, _ := old.Offsets()
@@ -439,9 +264,159 @@ func TestRetentionBeginsAfterTheInitialDelay(t *testing.T) {
 			t.Errorf("log start %d after the interval, want 10", got)
 		}
 		stop()
-		<-ended
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// TestClockThatGoesBackStopsNoLoop sets the clock back by an hour and wants both loops to go on by it.
+func TestClockThatGoesBackStopsNoLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Duration(0)
+		clock := func() time.Time { return time.Now().Add(-back) }
+		s, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: clock}), Now: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := topicLog(t, s, "old", map[string]string{"retention.ms": "3600000", "message.timestamp.before.max.ms": "9223372036854775807"})
+		table := topicLog(t, s, "table", small())
+		c := New(Options{Store: s, Now: clock})
+		stop := run(t, c)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		back = time.Hour
+		fill(t, old, 5, 5, clock().Add(-3*time.Hour))
+		fill(t, table, 50, 5, clock())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if o, _ := old.Offsets(); o.LogStart != 5 {
+			t.Errorf("log start %d, want 5", o.LogStart)
+		}
+		if st := c.Stats(); st.Passes != 1 {
+			t.Errorf("%d passes, want one", st.Passes)
+		}
+		stop()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPassKeepsToTheRate reads four megabytes twice at one a second, less the two that may come at once.
+func TestPassKeepsToTheRate(t *testing.T) {
+	for rate, want := range map[float64][2]time.Duration{0: {0, 0}, 1e6: {5 * time.Second, 8 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: time.Now}), Now: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &rig{t: t, now: time.Now(), store: s}
+			l := topicLog(t, s, "orders", small("internal.segment.bytes", "1000000"))
+			for i := range 40 {
+				r.put(l, fmt.Sprint(i%2), make([]byte, 100_000), r.now)
+			}
+			c := New(Options{Store: s, Now: time.Now, Config: func() Config {
+				config := DefaultConfig()
+				config.MaxIOBytes = rate
+				return config
+			}})
+			began := time.Now()
+			c.Compact(context.Background())
+			if took := time.Since(began); c.Stats().Passes != 1 || took < want[0] || took > want[1] {
+				t.Errorf("at %.0f bytes a second %d passes took %v, want one in %v to %v", rate, c.Stats().Passes, took, want[0], want[1])
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestStopSetsNoLogAside stops a cleaner in the middle of a pass.
+func TestStopSetsNoLogAside(t *testing.T) {
+	r := newRig(t)
+	l := r.log(small())
+	fill(t, l, 50, 5, r.now)
+	ctx, stop := context.WithCancel(t.Context())
+	own := r.c.compactor(DefaultConfig())
+	own.pace = func(ctx context.Context, n int) error {
+		stop()
+		return r.c.pace(ctx, n)
+	}
+	_, ch, ok := r.c.dirtiest()
+	if !ok || r.c.compact(ctx, own, l, ch) {
+		t.Errorf("the log is due: %v; want that the pass ends early", ok)
+	}
+	r.c.give(l)
+	if st := r.c.Stats(); st.Passes != 0 || len(st.SetAside) > 0 {
+		t.Errorf("stats %+v, want no pass and nothing set aside", st)
+	}
+}
+
+// TestThreadsWorkSideBySide has two passes wait for each other.
+func TestThreadsWorkSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var met sync.WaitGroup
+		met.Add(2)
+		mem := vfs.NewMem(vfs.MemOptions{Now: time.Now})
+		fsys := vfs.Inject(mem, func(op vfs.Op) error {
+			if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".log.cleaned") {
+				met.Done()
+				met.Wait()
+			}
+			return nil
+		})
+		s, err := storage.Open("data", storage.Options{FS: fsys, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a", "b"} {
+			fill(t, topicLog(t, s, name, small("internal.segment.bytes", "4000")), 60, 5, time.Now())
+		}
+		c := New(Options{Store: s, Now: time.Now, Config: func() Config {
+			config := DefaultConfig()
+			config.Threads = 2
+			return config
+		}})
+		c.Compact(t.Context())
+		if st := c.Stats(); st.Passes != 2 {
+			t.Errorf("%d passes, want 2", st.Passes)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestThreadsShareTheOffsetMap(t *testing.T) {
+	r := newRig(t)
+	for threads, slots := range map[int]int64{0: 64, 1: 64, 4: 16} {
+		if got := r.c.compactor(Config{DedupeBytes: 64 * slotBytes, Threads: threads}).offsets.largest; got != slots {
+			t.Errorf("%d threads: %d slots each, want %d", threads, got, slots)
+		}
+	}
+}
+
+// TestRetentionOfCompactedLogsFollowsPasses has a log with both policies, all of which is old, beside a dirtier one: it is
+// for the turn of compaction, and once the other has had its pass there is nothing left of it to compact.
+func TestRetentionOfCompactedLogsFollowsPasses(t *testing.T) {
+	r := newRig(t)
+	table := topicLog(t, r.store, "table", small())
+	both := topicLog(t, r.store, "both", small("cleanup.policy", "compact,delete", "retention.ms", "1000"))
+	fill(t, both, 30, 5, r.now)
+	if _, err := r.c.Force(context.Background(), both); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, both, 30, 5, r.now)
+	fill(t, table, 30, 5, r.now)
+	r.now = r.now.Add(time.Hour)
+	r.c.Retain(context.Background())
+	if o, _ := both.Offsets(); o.LogStart != 0 {
+		t.Errorf("log start %d after retention of logs that are not compacted, want 0", o.LogStart)
+	}
+	r.c.Compact(context.Background())
+	if o, _ := both.Offsets(); o.LogStart != 60 || r.c.Stats().Passes != 1 {
+		t.Errorf("log start %d after %d passes, want 60 after one", o.LogStart, r.c.Stats().Passes)
+	}
 }

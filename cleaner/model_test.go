@@ -187,11 +187,7 @@ func (m *model) append() {
 
 func (m *model) write(b record.Batch, n int) {
 	m.t.Helper()
-	a, err := m.log.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator})
-	if err == nil {
-		err = m.log.WaitDurable(context.Background(), a)
-	}
-	m.fatal(err)
+	a := appendDurably(m.t, m.log, b, storage.OriginCoordinator)
 	if a.BaseOffset != m.next {
 		m.t.Fatalf("appended at offset %d, want %d", a.BaseOffset, m.next)
 	}
@@ -241,31 +237,16 @@ func (m *model) sweep() {
 func (m *model) read() map[int64]*written {
 	m.t.Helper()
 	found := map[int64]*written{}
-	var reader record.Reader
 	last := int64(-1)
-	for offset := int64(0); ; {
-		res, err := m.log.Read(nil, storage.ReadRequest{Offset: offset, MaxBytes: 1 << 20, MinOneBatch: true})
-		m.fatal(err)
-		if len(res.Data) == 0 {
-			break
+	records(m.t, m.log, 0, func(b record.Batch, r record.Record) {
+		if r.Offset <= last {
+			m.t.Errorf("offset %d after %d", r.Offset, last)
 		}
-		for rest := res.Data; len(rest) > 0; {
-			var b record.Batch
-			b, rest, err = record.Cut(rest)
-			m.fatal(err)
-			for r, err := range reader.Records(b) {
-				m.fatal(err)
-				if r.Offset <= last {
-					m.t.Errorf("offset %d after %d", r.Offset, last)
-				}
-				last = r.Offset
-				if !b.Control() {
-					found[r.Offset] = &written{key: string(r.Key), value: string(r.Value), null: r.Value == nil, timestamp: r.Timestamp, producer: b.ProducerID()}
-				}
-			}
-			offset = b.NextOffset()
+		last = r.Offset
+		if !b.Control() {
+			found[r.Offset] = &written{key: string(r.Key), value: string(r.Value), null: r.Value == nil, timestamp: r.Timestamp, producer: b.ProducerID()}
 		}
-	}
+	})
 	return found
 }
 

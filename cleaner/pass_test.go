@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
 
@@ -40,7 +41,7 @@ func TestKeylessRecordReplacesNoEmptyKey(t *testing.T) {
 	for _, key := range [][]byte{{}, nil} {
 		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
 		b.Append(record.Record{Key: key, Value: []byte("v"), Timestamp: r.now.UnixMilli()})
-		r.append(l, b.Bytes())
+		appendDurably(t, l, b.Bytes(), storage.OriginClient)
 	}
 	topic, _ := r.store.Topic("orders")
 	if err := r.store.SetTopicConfigs(topic.ID(), small()); err != nil {

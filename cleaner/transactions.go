@@ -24,9 +24,7 @@ func newTransactions(aborted []storage.AbortedTxn) *transactions {
 // begin takes in the aborted transactions that begin at or below offset.
 func (t *transactions) begin(offset int64) {
 	for len(t.waiting) > 0 && t.waiting[0].FirstOffset <= offset {
-		if id := t.waiting[0].ProducerID; !t.aborted[id] {
-			t.aborted[id] = false
-		}
+		t.aborted[t.waiting[0].ProducerID] = false
 		t.waiting = t.waiting[1:]
 	}
 }

@@ -1,7 +1,6 @@
 package cleaner
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -9,55 +8,6 @@ import (
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
-
-// transaction appends a record of a producer and the marker that ends its transaction, which has the next epoch as with
-// transactions of version 2.
-func (r *rig) transaction(l *storage.Log, producer int64, epoch int16, key string, commit bool) {
-	r.t.Helper()
-	r.data(l, producer, epoch, key)
-	r.end(l, producer, epoch+1, commit)
-}
-
-// data appends a record of a transaction.
-func (r *rig) data(l *storage.Log, producer int64, epoch int16, key string) {
-	r.t.Helper()
-	b := record.NewBuilder(record.BuilderOptions{
-		LeaderEpoch: record.NoLeaderEpoch, HasProducer: true, ProducerID: producer, ProducerEpoch: epoch, Transactional: true,
-	})
-	b.Append(record.Record{Key: []byte(key), Value: []byte("value"), Timestamp: r.now.UnixMilli()})
-	r.append(l, b.Bytes())
-}
-
-// end appends a marker.
-func (r *rig) end(l *storage.Log, producer int64, epoch int16, commit bool) {
-	r.t.Helper()
-	r.append(l, record.EndTxnMarker(producer, epoch, record.Marker{Commit: commit}, r.now.UnixMilli(), 0))
-}
-
-// append appends a batch as a coordinator does and waits until it is durable.
-func (r *rig) append(l *storage.Log, b record.Batch) {
-	r.t.Helper()
-	a, err := l.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator})
-	if err == nil {
-		err = l.WaitDurable(context.Background(), a)
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// force makes a pass over all but the open segment, which it rolls.
-func (r *rig) force(l *storage.Log) PassStats {
-	r.t.Helper()
-	if err := l.Roll(); err != nil {
-		r.t.Fatal(err)
-	}
-	st, err := r.c.Force(context.Background(), l)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return st
-}
 
 // TestEmptiedMarkerAbortsNothingLater lets the marker of an aborted transaction lose its record while it is still the last
 // that is known of its producer, which then commits another transaction.
@@ -100,5 +50,19 @@ func TestEmptiedMarkerEndsWhatBegan(t *testing.T) {
 	later := batchOf(record.BuilderOptions{HasProducer: true, ProducerID: 7, ProducerEpoch: 1, Transactional: true}, "a=1")
 	if txns.data(later) {
 		t.Error("data after the emptied marker counts as aborted")
+	}
+	txns.control(marker)
+	if over, err := txns.control(record.EndTxnMarker(7, 1, record.Marker{Commit: true}, 1500, 4)); err != nil || !over {
+		t.Errorf("a commit marker with no data since the emptied one: over %v, %v, want true", over, err)
+	}
+}
+
+func TestOtherControlRecordsStay(t *testing.T) {
+	b := record.NewBuilder(record.BuilderOptions{Control: true})
+	b.Append(record.Record{Key: []byte{0, 0, 0, 2}}) // Kafka: ControlRecordType.LEADER_CHANGE
+	f := filterFor(100, nil)
+	got, err := f.batch(b.Bytes())
+	if err != nil || got.HasDeleteHorizon() || got.Count() != 1 {
+		t.Errorf("got %s, %v, want the batch as it is", show(t, got), err)
 	}
 }
