@@ -97,16 +97,13 @@ func New(o Options) *Coordinator {
 }
 
 // Run reads the partitions of __consumer_offsets that exist, and keeps the deadlines
-// of groups until ctx ends. Then it refuses calls, answers those that wait or are
+// of the groups that are read until ctx ends. Then it refuses calls, answers those that wait or are
 // parked with ErrNotAvailable, and returns when nothing is on its way to the disk.
 func (c *Coordinator) Run(ctx context.Context) error {
-	for _, w := range c.all() {
-		if ctx.Err() != nil {
-			break
-		}
-		w.load()
-	}
+	var loads sync.WaitGroup
+	c.load(ctx, &loads)
 	c.alarm.Run(ctx, c.o.Now, c.Tick)
+	loads.Wait()
 	c.mu.Lock()
 	c.ended = true
 	owners := c.owners

@@ -1,15 +1,40 @@
 package groups
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
+
+// loaders is how many partitions are read at a time. Kafka: group.coordinator.threads.
+const loaders = 4
+
+// load begins to read all partitions, and reads no further one once ctx is over. A
+// partition answers, and its deadlines are kept, as soon as it is read. Kafka:
+// CoordinatorRuntime.scheduleLoadOperation.
+func (c *Coordinator) load(ctx context.Context, loads *sync.WaitGroup) {
+	owners := c.all()
+	var next atomic.Int64
+	for range min(loaders, len(owners)) {
+		loads.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(owners) {
+					return
+				}
+				owners[i].load()
+			}
+		})
+	}
+}
 
 // load reads the partition and makes the shard answer. It blocks until the log has
 // recovered and is read; calls meanwhile get ErrLoading. A load that fails is told

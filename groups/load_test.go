@@ -1,9 +1,16 @@
 package groups
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kaen-log/gateway/groups/runtime"
+	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -40,5 +47,71 @@ func FuzzReplayRecord(f *testing.F) {
 		}
 		replay(key1, nil)
 		replay(key2, nil)
+	})
+}
+
+// A partition whose disk does not answer keeps neither the groups of others nor their
+// deadlines waiting.
+func TestGroupsAreServedWhileAnotherPartitionLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem(vfs.MemOptions{})
+		store, c := coordinator(t, mem, Config{})
+		var groups [3]string // one in each shard
+		for i := 0; groups[0] == "" || groups[1] == "" || groups[2] == ""; i++ {
+			g := fmt.Sprint("g", i)
+			groups[runtime.PartitionFor(g, 3)] = g
+		}
+		for _, g := range groups {
+			r := &ConsumerHeartbeatRequest{Group: g, MemberID: "m", Topics: []string{"orders"}, Owned: []TopicPartitions{}, RebalanceTimeoutMs: 1000}
+			if _, err := c.ConsumerGroupHeartbeat(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		gate := make(chan struct{})
+		fsys := vfs.Inject(mem, func(op vfs.Op) error {
+			if op.Kind == vfs.OpReadAt && strings.Contains(op.Name, OffsetsTopic+"-0/") && strings.HasSuffix(op.Name, ".log") {
+				<-gate
+			}
+			return nil
+		})
+		store, err := storage.Open("data", storage.Options{FS: fsys, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		c = New(Options{Store: store, Now: time.Now})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		synctest.Wait()
+		want := func(members ...int) {
+			t.Helper()
+			for i, g := range groups {
+				d, err := c.ConsumerGroupDescribe(g)
+				switch {
+				case members[i] < 0 && !errors.Is(err, ErrLoading):
+					t.Errorf("shard %d: %+v, %v, want %v", i, d, err, ErrLoading)
+				case members[i] >= 0 && (err != nil || len(d.Members) != members[i]):
+					t.Errorf("shard %d: %d members, %v, want %d", i, len(d.Members), err, members[i])
+				}
+			}
+		}
+		want(-1, 1, 1)
+		session := DefaultGroupConfig().ConsumerSessionTimeout
+		pass(session)
+		want(-1, 0, 0)
+		close(gate)
+		synctest.Wait()
+		want(1, 0, 0)
+		pass(session)
+		want(0, 0, 0)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
