@@ -120,7 +120,7 @@ func (g *consumerGroup) resolve(now time.Time, regexes []string, maySee func(str
 	if maySee != nil {
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !maySee(name) })
 	}
-	bump := false
+	bump, steps := false, 0
 	all := maps.Clone(g.regexes)
 	for _, regex := range regexes {
 		if g.regexMembers[regex] == 0 {
@@ -131,7 +131,9 @@ func (g *consumerGroup) resolve(now time.Time, regexes []string, maySee func(str
 			before = old.topics
 		}
 		r := &resolvedRegex{topics: before, version: int64(version), timeMs: now.UnixMilli()}
-		if regexSteps(regex, names) <= MaxRegexSteps { // the topics may have become too many since it was checked
+		// The topics may have become too many since it was checked; then it keeps what it had.
+		if n := regexSteps(regex, names); steps+n <= MaxRegexSteps {
+			steps += n
 			r.topics = matching(regex, names)
 		}
 		bump = bump || !slices.Equal(before, r.topics)

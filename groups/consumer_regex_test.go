@@ -3,6 +3,7 @@ package groups
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,6 +36,54 @@ func TestRegexIsRefusedThatWouldHoldUpItsGroup(t *testing.T) {
 		}
 		if err := checkRegex(c.regex, all, c.names); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrInvalidRegex) {
 			t.Errorf("%s: got %v, want it taken: %v", c.name, err, c.ok)
+		}
+	}
+}
+
+// What all expressions of a group take is bounded also when topics came after they were
+// taken: those for which there is no room left keep the topics that they had.
+func TestRegexesAreResolvedAsFarAsTheirGroupMayBeHeldUp(t *testing.T) {
+	w := newGroupWorld()
+	regex := func(i int) string { return fmt.Sprintf("%c-%s", 'a'+i, strings.Repeat("x?", 500)) }
+	beat := func(i int) {
+		r := &ConsumerHeartbeatRequest{Group: scriptGroup, MemberID: fmt.Sprint("m", i), RebalanceTimeoutMs: 1000, Owned: []TopicPartitions{}}
+		if g := w.entry().consumer(); g != nil && g.members[r.MemberID] != nil {
+			r.MemberEpoch, r.Owned = g.members[r.MemberID].epoch, nil
+		} else {
+			text := regex(i)
+			r.Regex = &text
+		}
+		w.call(func() step {
+			return w.shard.consumerHeartbeat(w.now, w.entry(), r, func(_ ConsumerHeartbeat, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+	for i := range 3 {
+		w.topic(fmt.Sprintf("%c-x", 'a'+i), 1)
+	}
+	for i := range 3 {
+		beat(i)
+		w.now = w.now.Add(2 * regexMinRefresh)
+	}
+	beat(0)
+	for i := range 150 {
+		w.topic(fmt.Sprintf("topic-%d-%s", i, strings.Repeat("z", 240)), 1)
+	}
+	for i := range 3 {
+		w.topic(fmt.Sprintf("%c-xx", 'a'+i), 1)
+	}
+	if n := regexSteps(regex(0), w.env.topics.names()); 2*n > MaxRegexSteps || 3*n <= MaxRegexSteps {
+		t.Fatalf("one takes %d steps, want room for two of %d", n, MaxRegexSteps)
+	}
+	w.now = w.now.Add(2 * regexMinRefresh)
+	beat(0)
+	g := w.entry().consumer()
+	for i, want := range [][]string{{"a-x", "a-xx"}, {"b-x", "b-xx"}, {"c-x"}} {
+		if r := g.regexes[regex(i)]; r == nil || !slices.Equal(r.topics, want) {
+			t.Errorf("topics of %s…: got %+v, want %q", regex(i)[:3], r, want)
 		}
 	}
 }
