@@ -101,7 +101,7 @@ func New(o Options) *Coordinator {
 // parked with ErrNotAvailable, and returns when nothing is on its way to the disk.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var loads sync.WaitGroup
-	c.load(ctx, &loads)
+	loads.Go(func() { c.load(ctx) })
 	c.alarm.Run(ctx, c.o.Now, c.Tick)
 	loads.Wait()
 	c.mu.Lock()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -48,18 +46,7 @@ const deleting = 64
 // share the waits for the disk.
 func (c *Coordinator) DeleteGroups(ctx context.Context, groups []string) []error {
 	errs := make([]error, len(groups))
-	var (
-		wg   sync.WaitGroup
-		next atomic.Int64
-	)
-	for range min(deleting, len(groups)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(groups)); i = next.Add(1) - 1 {
-				errs[i] = c.DeleteGroup(ctx, groups[i])
-			}
-		})
-	}
-	wg.Wait()
+	parallel(len(groups), deleting, func(i int) { errs[i] = c.DeleteGroup(ctx, groups[i]) })
 	return errs
 }
 

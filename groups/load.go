@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
@@ -17,28 +15,21 @@ import (
 // loaders is how many partitions are read at a time. Kafka: group.coordinator.threads.
 const loaders = 4
 
-// load begins to read all partitions, and reads no further one once ctx is over. A
+// load reads all partitions, but begins with none once ctx is over. A
 // partition answers, and its deadlines are kept, as soon as it is read. Kafka:
 // CoordinatorRuntime.scheduleLoadOperation.
-func (c *Coordinator) load(ctx context.Context, loads *sync.WaitGroup) {
+func (c *Coordinator) load(ctx context.Context) {
 	owners := c.all()
-	var next atomic.Int64
-	for range min(loaders, len(owners)) {
-		loads.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(owners) {
-					return
-				}
-				owners[i].load()
-			}
-		})
-	}
+	parallel(len(owners), loaders, func(i int) {
+		if ctx.Err() == nil {
+			owners[i].load()
+		}
+	})
 }
 
 // load reads the partition and makes the shard answer. It blocks until the log has
 // recovered and is read; calls meanwhile get ErrLoading. A load that fails is told
-// in the log and leaves the groups of the partition unavailable until the next.
+// in the log and leaves the groups of the partition unavailable until the next start.
 func (w *owner) load() {
 	w.mu.Lock()
 	if w.state != notLoaded {

@@ -3,8 +3,6 @@ package groups
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kaen-log/gateway/storage"
@@ -50,18 +48,7 @@ const statesAtATime = 64
 // eachState runs f for n states and returns their errors by index.
 func eachState(n int, f func(i int) error) []error {
 	errs := make([]error, n)
-	var (
-		wg   sync.WaitGroup
-		next atomic.Int64
-	)
-	for range min(statesAtATime, n) {
-		wg.Go(func() {
-			for i := int(next.Add(1) - 1); i < n; i = int(next.Add(1) - 1) {
-				errs[i] = f(i)
-			}
-		})
-	}
-	wg.Wait()
+	parallel(n, statesAtATime, func(i int) { errs[i] = f(i) })
 	return errs
 }
 
