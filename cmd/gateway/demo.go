@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kaen-log/gateway/storage"
@@ -19,6 +23,29 @@ func newDemoCommand() *cobra.Command {
 	demo.AddCommand(newDemoRecordCommand(), newDemoGroupsCommand(), newDemoCleanerCommand())
 	return demo
 }
+
+// walkThrough is what the walk-throughs have in common: they print to out, and have a clock.
+type walkThrough struct {
+	out   io.Writer
+	nowMs int64
+}
+
+// command returns the command of a walk-through, without the flags of its own.
+func (w *walkThrough) command(name, short, long string, run func() error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w.out = cmd.OutOrStdout()
+			return run()
+		},
+	}
+	cmd.Flags().Int64Var(&w.nowMs, "now-ms", demoNowMs, "clock of the server, in milliseconds")
+	return cmd
+}
+
+func (w *walkThrough) printf(format string, args ...any) { fmt.Fprintf(w.out, format, args...) }
+
+func (w *walkThrough) clock() time.Time { return time.UnixMilli(w.nowMs) }
 
 // eachRecord calls f with each record of a log from offset on.
 func eachRecord(l *storage.Log, offset int64, f func(record.Record)) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -19,33 +18,18 @@ import (
 // newDemoCleanerCommand walks through what a log forgets: whole segments by age, records that a later one of their key has
 // replaced, and tombstones by appointment.
 func newDemoCleanerCommand() *cobra.Command {
-	d := cleanerDemo{}
-	cmd := &cobra.Command{
-		Use:   "cleaner",
-		Short: "Watch a log forget: retention, compaction, delete horizons",
-		Long: "Fills a small log in memory, lets retention and compaction loose on it, and moves the\n" +
-			"clock past the delete horizon of a tombstone. The same flags always print the same.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			d.out = cmd.OutOrStdout()
-			if d.passes < 1 || d.retentionMs < 0 || d.deleteRetentionMs < 0 {
-				return &exitError{Code: exitUsage, Err: fmt.Errorf("passes %d, retention %d ms, delete retention %d ms: want at least 1, 0 and 0",
-					d.passes, d.retentionMs, d.deleteRetentionMs)}
-			}
-			return d.run()
-		},
-	}
-	cmd.Flags().Int64Var(&d.nowMs, "now-ms", demoNowMs, "clock of the server, in milliseconds")
+	d := &cleanerDemo{}
+	cmd := d.command("cleaner", "Watch a log forget: retention, compaction, delete horizons",
+		"Fills a small log in memory, lets retention and compaction loose on it, and moves the\n"+
+			"clock past the delete horizon of a tombstone. The same flags always print the same.", d.run)
 	cmd.Flags().Int64Var(&d.retentionMs, "retention-ms", 604800000, "retention.ms of the topic")
 	cmd.Flags().Int64Var(&d.deleteRetentionMs, "delete-retention-ms", 86400000, "delete.retention.ms of the topic")
 	cmd.Flags().IntVar(&d.passes, "passes", 2, "passes of compaction before the clock moves past the delete horizon")
 	return cmd
 }
 
-// cleanerDemo prints to out.
 type cleanerDemo struct {
-	out               io.Writer
-	nowMs             int64
+	walkThrough
 	retentionMs       int64
 	deleteRetentionMs int64
 	passes            int
@@ -55,11 +39,11 @@ type cleanerDemo struct {
 	log     *storage.Log
 }
 
-func (d *cleanerDemo) printf(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
-
-func (d *cleanerDemo) clock() time.Time { return time.UnixMilli(d.nowMs) }
-
 func (d *cleanerDemo) run() error {
+	if d.passes < 1 || d.retentionMs < 0 || d.deleteRetentionMs < 0 {
+		return &exitError{Code: exitUsage, Err: fmt.Errorf("passes %d, retention %d ms, delete retention %d ms: want at least 1, 0 and 0",
+			d.passes, d.retentionMs, d.deleteRetentionMs)}
+	}
 	store, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: d.clock}), Now: d.clock})
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,25 +18,13 @@ import (
 // newDemoGroupsCommand walks through the two numbers of a consumer: its position, which dies with it, and the committed
 // offset, which is a record in a log.
 func newDemoGroupsCommand() *cobra.Command {
-	d := groupsDemo{}
-	cmd := &cobra.Command{
-		Use:   "groups",
-		Short: "Watch consumers commit, crash and come back",
-		Long: "Lets a consumer crash in the middle of a batch, once committing after it has processed\n" +
-			"and once before; shows what groups leave in the log, and who may commit when. The same\n" +
-			"flags always print the same.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			d.out = cmd.OutOrStdout()
-			if d.crashAfter < 0 || d.crashAfter > demoOrders || d.group == "" {
-				return &exitError{Code: exitUsage, Err: fmt.Errorf("group %q, crash after %d: want a name, and 0 to %d", d.group, d.crashAfter, demoOrders)}
-			}
-			return d.run()
-		},
-	}
+	d := &groupsDemo{}
+	cmd := d.command("groups", "Watch consumers commit, crash and come back",
+		"Lets a consumer crash in the middle of a batch, once committing after it has processed\n"+
+			"and once before; shows what groups leave in the log, and who may commit when. The same\n"+
+			"flags always print the same.", d.run)
 	cmd.Flags().StringVar(&d.group, "group", "kitchen", "group of the consumer")
 	cmd.Flags().Int64Var(&d.crashAfter, "crash-after", 12, "records that the consumer processes before it crashes")
-	cmd.Flags().Int64Var(&d.nowMs, "now-ms", demoNowMs, "clock of the server, in milliseconds")
 	return cmd
 }
 
@@ -46,12 +33,10 @@ const (
 	demoPoll   = 5  // records that a poll returns at most
 )
 
-// groupsDemo prints to out.
 type groupsDemo struct {
-	out        io.Writer
+	walkThrough
 	group      string
 	crashAfter int64
-	nowMs      int64
 
 	mem    *vfs.Mem
 	store  *storage.Store
@@ -60,11 +45,10 @@ type groupsDemo struct {
 	stop   func() // ends the coordinator
 }
 
-func (d *groupsDemo) printf(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
-
-func (d *groupsDemo) clock() time.Time { return time.UnixMilli(d.nowMs) }
-
 func (d *groupsDemo) run() error {
+	if d.crashAfter < 0 || d.crashAfter > demoOrders || d.group == "" {
+		return &exitError{Code: exitUsage, Err: fmt.Errorf("group %q, crash after %d: want a name, and 0 to %d", d.group, d.crashAfter, demoOrders)}
+	}
 	for _, step := range []func() error{d.atLeastOnce, d.atMostOnce, d.threeGroups, d.fencing} {
 		// Each part begins with a log of its own.
 		d.mem = vfs.NewMem(vfs.MemOptions{Now: d.clock})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"math"
 	"strconv"
 
@@ -25,30 +24,20 @@ const (
 // newDemoRecordCommand walks through one record batch: its bytes, its checksum, varints, null and empty values, and
 // what the server changes when it stores it.
 func newDemoRecordCommand() *cobra.Command {
-	d := recordDemo{}
-	cmd := &cobra.Command{
-		Use:   "record",
-		Short: "Take one record batch apart, byte by byte",
-		Long: "Builds a batch of one record as a client sends it, takes it apart, and stores it\n" +
-			"as the server does. The same flags always print the same bytes.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			d.out = cmd.OutOrStdout()
-			return d.run()
-		},
-	}
+	d := &recordDemo{}
+	cmd := d.command("record", "Take one record batch apart, byte by byte",
+		"Builds a batch of one record as a client sends it, takes it apart, and stores it\n"+
+			"as the server does. The same flags always print the same bytes.", d.run)
+	cmd.Flags().Lookup("now-ms").Usage = "timestamp of the record and clock of the server, in milliseconds"
 	cmd.Flags().BoolVar(&d.hex, "hex", false, "show the bytes of each field and the whole batch")
 	cmd.Flags().StringVar(&d.key, "key", demoKey, "key of the record")
-	cmd.Flags().Int64Var(&d.nowMs, "now-ms", demoNowMs, "timestamp of the record and clock of the server, in milliseconds")
 	return cmd
 }
 
-// recordDemo prints to out.
 type recordDemo struct {
-	out   io.Writer
-	hex   bool
-	key   string
-	nowMs int64
+	walkThrough
+	hex bool
+	key string
 }
 
 func (d *recordDemo) run() error {
@@ -77,8 +66,6 @@ func (d *recordDemo) run() error {
 	}
 	return nil
 }
-
-func (d *recordDemo) printf(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
 
 // build makes the batch of one record with the key and a value.
 func (d *recordDemo) build(value []byte) record.Batch {
