@@ -29,6 +29,7 @@ type CaseResult struct {
 	Row      int
 	Why      string
 	NotRun   string // why it did not run; "" when it did
+	Stopped  string // why both sides left out the steps after the last one; "" when they did not
 	Steps    []StepResult
 }
 
@@ -121,10 +122,23 @@ func (c *CaseResult) compare(a, b Transcript) {
 		}
 		c.Steps = append(c.Steps, compareAnswers(x, y))
 	}
-	if a.Stopped != b.Stopped && len(c.Steps) > 0 {
-		last := &c.Steps[len(c.Steps)-1]
-		last.Differences = append(last.Differences, Difference{Path: "(the case stopped)", A: orNone(a.Stopped), B: orNone(b.Stopped)})
+	if a.Stopped == b.Stopped {
+		c.Stopped = a.Stopped
+		return
 	}
+	if len(c.Steps) == 0 {
+		c.Steps = []StepResult{{}}
+	}
+	last := &c.Steps[len(c.Steps)-1]
+	last.Differences = append(last.Differences, Difference{Path: "(the case stopped)", A: orNone(a.Stopped), B: orNone(b.Stopped)})
+}
+
+// remark is what is said beside the verdict of a case; "" when there is nothing.
+func (c *CaseResult) remark() string {
+	if c.Stopped != "" {
+		return "both stopped at " + c.Stopped
+	}
+	return c.NotRun
 }
 
 func orNone(s string) string {

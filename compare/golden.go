@@ -56,7 +56,7 @@ func Record(ctx context.Context, addr, kafka string, scenarios []*Scenario, o Op
 	g := &Golden{Kafka: kafka, APIs: b.APIs, Cases: map[string]Transcript{}}
 	o.A, o.Versions, o.ChangeBrokers = addr, "all", true
 	var mu sync.Mutex
-	var pins []error
+	var faults []error // of scenarios
 	cases := casesOf(scenarios, [2]*Broker{b, b}, &o)
 	r := &Report{A: b, B: b, Cases: make([]CaseResult, len(cases))}
 	o.record = func(c Case, t Transcript) {
@@ -64,15 +64,18 @@ func Record(ctx context.Context, addr, kafka string, scenarios []*Scenario, o Op
 		defer mu.Unlock()
 		for _, a := range t.Answers {
 			if len(a.Pins) > 0 {
-				pins = append(pins, fmt.Errorf("%s step %d: Kafka does not keep what is pinned: %s", c, a.Step, strings.Join(a.Pins, "; ")))
+				faults = append(faults, fmt.Errorf("%s step %d: Kafka does not keep what is pinned: %s", c, a.Step, strings.Join(a.Pins, "; ")))
 			}
+		}
+		if t.Stopped != "" {
+			faults = append(faults, fmt.Errorf("%s stopped: %s", c, t.Stopped))
 		}
 		g.Cases[c.String()] = t
 	}
 	if err := r.runAll(ctx, cases, &o); err != nil {
 		return nil, err
 	}
-	return g, errors.Join(pins...)
+	return g, errors.Join(faults...)
 }
 
 // isKafka checks that a broker is the Kafka of a version, as far as it can be told.

@@ -17,8 +17,8 @@ func (r *Report) writeHTML(w io.Writer, onlyDifferent bool) error {
 	}
 	type caseView struct {
 		*CaseResult
-		Again string
-		Steps []step
+		Again, Remark string
+		Steps         []step
 	}
 	type row struct {
 		API   string
@@ -42,10 +42,10 @@ func (r *Report) writeHTML(w io.Writer, onlyDifferent bool) error {
 	}
 	for i := range r.Cases {
 		c := &r.Cases[i]
-		if v := c.Verdict(); onlyDifferent && v != Different {
+		if v := c.Verdict(); onlyDifferent && v != Different && c.Stopped == "" {
 			continue
 		}
-		cv := caseView{CaseResult: c, Again: r.Repeat(c)}
+		cv := caseView{CaseResult: c, Again: r.Repeat(c), Remark: c.remark()}
 		for j := range c.Steps {
 			s := &c.Steps[j]
 			sv := step{StepResult: s}
@@ -61,8 +61,12 @@ func (r *Report) writeHTML(w io.Writer, onlyDifferent bool) error {
 			}
 			shown := map[string]bool{}
 			if s.A != nil && s.B != nil {
+				rawB := map[string]string{}
+				for _, f := range s.B.Fields {
+					rawB[f.Path] = f.Raw
+				}
 				for _, f := range s.A.Fields {
-					l := line{Path: f.Path, A: f.Value, B: f.Value, RawA: f.Raw, Rule: f.Rule}
+					l := line{Path: f.Path, A: f.Value, B: f.Value, RawA: f.Raw, RawB: rawB[f.Path], Rule: f.Rule}
 					if d := differs[f.Path]; d != nil {
 						l.Class, l.Reason = class(d)
 						l.A, l.B, l.RawA, l.RawB, l.BytesA, l.BytesB = orMissing(d.A), orMissing(d.B), d.RawA, d.RawB, d.BytesA, d.BytesB
@@ -109,10 +113,10 @@ code,td.v{font-family:ui-monospace,monospace;font-size:12px;word-break:break-all
 <h2>Matrix</h2><p><span class="same">= same</span> <span class="expected">~ expected</span> <span class="different">≠ different</span> <span class="notrun">· not run</span></p>
 <table>{{range .Rows}}<tr><th>{{.API}}</th>{{range .Cells}}<td class="{{class .Verdict}}" title="{{.Verdict}}, {{.Steps}} steps">{{.Version}} {{mark .Verdict}}</td>{{end}}</tr>{{end}}</table>
 <h2>Cases</h2>
-{{range .Cases}}<details{{if eq .Verdict "different"}} open{{end}}><summary class="{{class .Verdict}}">{{.Name}}: {{.Verdict}}{{with .NotRun}} ({{.}}){{end}}</summary>
+{{range .Cases}}<details{{if eq .Verdict "different"}} open{{end}}><summary class="{{class .Verdict}}">{{.Name}}: {{.Verdict}}{{with .Remark}} ({{.}}){{end}}</summary>
 <p>{{.Why}}</p><p><code>{{.Again}}</code></p>
 {{range .Steps}}<h3>{{.Step}} · {{.API}} v{{.Version}}{{with .Does}}: {{.}}{{end}}</h3>
-<table><tr><th>field</th><th>a</th><th>b</th></tr>{{range .Lines}}<tr class="{{.Class}}"><td class="v">{{.Path}}{{with .Reason}}<br><i>{{.}}</i>{{end}}</td><td class="v">{{clip .A}}{{with .RawA}} <span class="raw">{{clip .}}</span>{{end}}{{with .BytesA}}<br><span class="raw">{{.}}</span>{{end}}</td><td class="v">{{clip .B}}{{with .RawB}} <span class="raw">{{clip .}}</span>{{end}}{{with .BytesB}}<br><span class="raw">{{.}}</span>{{end}}</td></tr>{{end}}</table>{{end}}
+<table><tr><th>field</th><th>a</th><th>b</th></tr>{{range .Lines}}<tr class="{{.Class}}"><td class="v"{{with .Rule}} title="normaliser: {{.}}"{{end}}>{{.Path}}{{with .Reason}}<br><i>{{.}}</i>{{end}}</td><td class="v">{{clip .A}}{{with .RawA}} <span class="raw">{{clip .}}</span>{{end}}{{with .BytesA}}<br><span class="raw">{{.}}</span>{{end}}</td><td class="v">{{clip .B}}{{with .RawB}} <span class="raw">{{clip .}}</span>{{end}}{{with .BytesB}}<br><span class="raw">{{.}}</span>{{end}}</td></tr>{{end}}</table>{{end}}
 </details>{{end}}
 <h2>Normalisers</h2><ul>{{range .Normalisers}}<li>{{.Name}}: {{.Does}}</li>{{end}}</ul>
 {{with .Ignored}}<h2>Fields that steps leave out</h2><ul>{{range .}}<li>{{.}}</li>{{end}}</ul>{{end}}

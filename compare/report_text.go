@@ -84,12 +84,12 @@ func (r *Report) writeTable(w io.Writer, onlyDifferent bool) error {
 	for i := range r.Cases {
 		c := &r.Cases[i]
 		v := c.Verdict()
-		if onlyDifferent && v != Different {
+		if onlyDifferent && v != Different && c.Stopped == "" {
 			continue
 		}
 		p.f("%-9s  %s", v, c.Name)
-		if c.NotRun != "" {
-			p.f("  (%s)", c.NotRun)
+		if remark := c.remark(); remark != "" {
+			p.f("  (%s)", remark)
 		}
 		p.f("\n")
 		for j := range c.Steps {
@@ -157,17 +157,24 @@ func orMissing(v string) string {
 }
 
 func (r *Report) writeJSON(w io.Writer, onlyDifferent bool) error {
-	out := *r
-	if onlyDifferent {
-		out.Cases = slices.DeleteFunc(slices.Clone(r.Cases), func(c CaseResult) bool { return c.Verdict() != Different })
+	type result struct {
+		Verdict Verdict
+		*CaseResult
+	}
+	results := []result{}
+	for i := range r.Cases {
+		if c := &r.Cases[i]; !onlyDifferent || c.Verdict() == Different {
+			results = append(results, result{c.Verdict(), c})
+		}
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(struct {
 		*Report
+		Cases       []result // in the place of the report's
 		Normalisers []Normaliser
 		Matrix      map[string][]Cell
-	}{&out, Normalisers, r.Matrix()})
+	}{r, results, Normalisers, r.Matrix()})
 }
 
 type junitSuite struct {
@@ -184,6 +191,7 @@ type junitCase struct {
 	Name    string     `xml:"name,attr"`
 	Failure *junitText `xml:"failure,omitempty"`
 	Skipped *junitText `xml:"skipped,omitempty"`
+	Out     string     `xml:"system-out,omitempty"`
 }
 
 type junitText struct {
@@ -207,6 +215,9 @@ func (r *Report) writeJUnit(w io.Writer) error {
 			j.Failure = &junitText{Message: "different", Text: text.String() + r.Repeat(c)}
 		case NotRun:
 			j.Skipped = &junitText{Message: c.NotRun}
+		}
+		if c.Stopped != "" {
+			j.Out = c.remark()
 		}
 		s.Cases = append(s.Cases, j)
 	}
@@ -260,26 +271,49 @@ func (r *Report) writeMarkdown(w io.Writer, onlyDifferent bool) error {
 				if d.Expected != nil {
 					reason = d.Expected.Reason
 				}
-				p.f("| %d %s v%d | `%s` | `%s` | `%s` | %s |\n", s.Step, s.API, s.Version, d.Path, mdCell(d.A), mdCell(d.B), reason)
+				p.f("| %d %s v%d | `%s` | %s | %s | %s |\n", s.Step, s.API, s.Version, d.Path, mdCell(d.A, d.BytesA), mdCell(d.B, d.BytesB), reason)
 			}
 		}
 		p.f("\n`%s`\n", r.Repeat(c))
 	}
+	var remarks []string
+	for i := range r.Cases {
+		if remark := r.Cases[i].remark(); remark != "" {
+			remarks = append(remarks, r.Cases[i].Name+": "+remark)
+		}
+	}
+	p.list("Not compared, or not to the end", remarks)
+	var stale []string
+	for _, e := range r.Stale {
+		stale = append(stale, fmt.Sprintf("%s at `%s`: %s", e.Scenario, e.Path, strings.Join(strings.Fields(e.Reason), " ")))
+	}
+	p.list("Expected differences that no longer match", stale)
 	p.f("\n## Normalisers\n\n")
 	for _, x := range Normalisers {
 		p.f("- %s: %s\n", x.Name, x.Does)
 	}
-	if reasons := r.ignoredFields(); len(reasons) > 0 {
-		p.f("\n## Fields that steps leave out\n\n")
-		for _, line := range reasons {
-			p.f("- %s\n", line)
-		}
-	}
+	p.list("Fields that steps leave out", r.ignoredFields())
 	return p.err
 }
 
-func mdCell(s string) string {
-	return strings.NewReplacer("|", "\\|", "`", "'", "\n", " ").Replace(clip(orMissing(s)))
+// list writes a section of Markdown; none when it is empty.
+func (p *printer) list(title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	p.f("\n## %s\n\n", title)
+	for _, line := range lines {
+		p.f("- %s\n", line)
+	}
+}
+
+// mdCell is a value, and the bytes around it where there are any.
+func mdCell(value, bytes string) string {
+	cell := "`" + strings.NewReplacer("|", "\\|", "`", "'", "\n", " ").Replace(clip(orMissing(value))) + "`"
+	if bytes != "" {
+		cell += " " + bytes
+	}
+	return cell
 }
 
 // ignoredFields lists what steps left out, once each.

@@ -244,8 +244,11 @@ func answerReport(r *compare.Report, f *compareFlags, out io.Writer) error {
 	if err := writeReport(r, f, out); err != nil {
 		return &exitError{Code: exitFailed, Err: err}
 	}
-	if r.Differs() {
+	switch n, _ := r.Counts(); {
+	case r.Differs():
 		return &exitError{Code: exitNo}
+	case n[compare.NotRun] == len(r.Cases):
+		return &exitError{Code: exitFailed, Err: errors.New("nothing was compared")}
 	}
 	return nil
 }

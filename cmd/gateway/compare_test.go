@@ -61,6 +61,8 @@ func TestCompareExitCodes(t *testing.T) {
 		{[]string{"-a", a, "-b", b, "api-versions@v4"}, exitDone, "1 same"},
 		{[]string{"-a", a, "-b", b, "--file", scenario}, exitNo, "numPartitions"},
 		{[]string{"-a", a, "-b", b, "--api", "OffsetForLeaderEpoch", "--api-versions", "max"}, exitDone, "0 different"},
+		{[]string{"-a", a, "-b", b, "broker-configs"}, exitFailed, "1 not run"},
+		{[]string{"-a", a, "-b", b, "broker-configs", "describe-cluster"}, exitDone, "1 not run"},
 		{[]string{"-a", a, "-b", b, "nothing-like-it"}, exitUsage, ""},
 		{[]string{"-a", a}, exitUsage, ""},
 		{[]string{"-a", a, "-b", b, "-o", "pdf"}, exitUsage, ""},
