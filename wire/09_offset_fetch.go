@@ -15,13 +15,15 @@ import (
 // member id and epoch. v10 names topics by id.
 //
 // Differs from Kafka: a group that is asked for all its offsets more than once is answered once. A small request could
-// ask for gigabytes.
+// ask for gigabytes. For the same reason an offset with metadata that is asked for again and again is an error at last;
+// see repeats.
 //
 // Kafka: KafkaApis.handleOffsetFetchRequest, OffsetMetadataManager.fetchOffsets.
 
 // offsetFetch answers an OffsetFetch request.
 func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, error) {
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+	told := toldOffsets{seen: make(map[toldOffset]bool), left: newRepeats()}
 	if r.version >= 8 {
 		resp.Groups = make([]kmsg.OffsetFetchResponseGroup, 0, len(req.Groups))
 		all := make(map[string]bool) // groups that are answered with all they have
@@ -33,7 +35,7 @@ func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.Of
 				}
 				all[g.Group] = true
 			}
-			resp.Groups = append(resp.Groups, s.fetchGroupOffsets(r, g, req.RequireStable))
+			resp.Groups = append(resp.Groups, s.fetchGroupOffsets(r, g, req.RequireStable, &told))
 		}
 		return resp, nil
 	}
@@ -46,7 +48,7 @@ func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.Of
 			group.Topics[i].Topic, group.Topics[i].Partitions = rt.Topic, rt.Partitions
 		}
 	}
-	answer := s.fetchGroupOffsets(r, &group, req.RequireStable)
+	answer := s.fetchGroupOffsets(r, &group, req.RequireStable, &told)
 	resp.ErrorCode = answer.ErrorCode
 	for _, gt := range answer.Topics {
 		at := kmsg.NewOffsetFetchResponseTopic()
@@ -66,7 +68,7 @@ func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.Of
 
 // fetchGroupOffsets answers for one group. Topics keep the order of the request;
 // without topics all of the group's are answered.
-func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup, requireStable bool) kmsg.OffsetFetchResponseGroup {
+func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup, requireStable bool, told *toldOffsets) kmsg.OffsetFetchResponseGroup {
 	answer := kmsg.NewOffsetFetchResponseGroup()
 	answer.Group = req.Group
 	if !s.authorize(r, opDescribe, resourceGroup, req.Group) {
@@ -106,10 +108,36 @@ func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup
 	}
 	if err == nil {
 		for i, p := range waiting {
-			*p = fetchedOffset(fetched[i], requireStable)
+			q, f := ask.Queries[i], &fetched[i]
+			if !told.may(toldOffset{req.Group, q.Topic, q.Partition}, f.Offset.Metadata) {
+				*p = noOffset(q.Partition, errorCode(errRepeated))
+				continue
+			}
+			*p = fetchedOffset(*f, requireStable)
 		}
 	}
 	return answer
+}
+
+// toldOffsets are the offsets with metadata that an answer tells, and how many it may tell again.
+type toldOffsets struct {
+	seen map[toldOffset]bool
+	left repeats
+}
+
+type toldOffset struct {
+	group, topic string
+	partition    int32
+}
+
+// may reports whether an offset may be told, perhaps again.
+func (t *toldOffsets) may(o toldOffset, metadata string) bool {
+	if metadata == "" {
+		return true
+	}
+	again := t.seen[o]
+	t.seen[o] = true
+	return !again || t.left.takeBytes(len(metadata))
 }
 
 // fetchedTopic resolves the name of a topic that is asked for; the code is not 0

@@ -23,13 +23,19 @@ import (
 // Kafka: KafkaApis.handleDescribeGroupsRequest, GroupMetadataManager.describeGroups.
 func (s *Server) describeGroups(r *request, req *kmsg.DescribeGroupsRequest) (*kmsg.DescribeGroupsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
-	resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(req.Groups))
-	for i, name := range req.Groups {
-		resp.Groups[i] = s.describeGroup(r, name)
-		if r.version >= 3 && req.IncludeAuthorizedOperations && resp.Groups[i].ErrorCode == 0 {
-			resp.Groups[i].AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
+	resp.Groups = describeEach(req.Groups, func(name string) kmsg.DescribeGroupsResponseGroup {
+		answer := s.describeGroup(r, name)
+		if r.version >= 3 && req.IncludeAuthorizedOperations && answer.ErrorCode == 0 {
+			answer.AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
 		}
-	}
+		return answer
+	}, func(answers ...kmsg.DescribeGroupsResponseGroup) response {
+		return &kmsg.DescribeGroupsResponse{Version: r.version, Groups: answers}
+	}, func(name string) kmsg.DescribeGroupsResponseGroup {
+		answer := kmsg.NewDescribeGroupsResponseGroup()
+		answer.Group, answer.ErrorCode, answer.ErrorMessage = name, errorCode(errRepeated), errorMessage(errRepeated)
+		return answer
+	})
 	return resp, nil
 }
 

@@ -16,25 +16,28 @@ import (
 // Kafka: KafkaApis.handleConsumerGroupDescribe, GroupMetadataManager.consumerGroupDescribe.
 func (s *Server) consumerGroupDescribe(r *request, req *kmsg.ConsumerGroupDescribeRequest) (*kmsg.ConsumerGroupDescribeResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
-	resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(req.Groups))
-	for i, name := range req.Groups {
-		resp.Groups[i] = s.describeConsumerGroup(r, name)
-		if req.IncludeAuthorizedOperations && resp.Groups[i].ErrorCode == 0 {
-			resp.Groups[i].AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
+	resp.Groups = describeEach(req.Groups, func(name string) kmsg.ConsumerGroupDescribeResponseGroup {
+		answer := s.describeConsumerGroup(r, name)
+		if req.IncludeAuthorizedOperations && answer.ErrorCode == 0 {
+			answer.AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
 		}
-	}
+		return answer
+	}, func(answers ...kmsg.ConsumerGroupDescribeResponseGroup) response {
+		return &kmsg.ConsumerGroupDescribeResponse{Version: r.version, Groups: answers}
+	}, func(name string) kmsg.ConsumerGroupDescribeResponseGroup {
+		return failedConsumerGroup(name, errRepeated)
+	})
 	return resp, nil
 }
 
 // describeConsumerGroup answers for one group.
 func (s *Server) describeConsumerGroup(r *request, name string) kmsg.ConsumerGroupDescribeResponseGroup {
-	answer := kmsg.NewConsumerGroupDescribeResponseGroup()
-	answer.Group = name
 	d, err := s.consumerGroup(r, name)
 	if err != nil {
-		answer.ErrorCode, answer.ErrorMessage = describeFailure(err)
-		return answer
+		return failedConsumerGroup(name, err)
 	}
+	answer := kmsg.NewConsumerGroupDescribeResponseGroup()
+	answer.Group = name
 	answer.State, answer.Epoch, answer.AssignmentEpoch, answer.AssignorName = d.State, d.Epoch, d.TargetEpoch, d.Assignor
 	for _, m := range d.Members {
 		member := kmsg.NewConsumerGroupDescribeResponseGroupMember()
@@ -49,6 +52,14 @@ func (s *Server) describeConsumerGroup(r *request, name string) kmsg.ConsumerGro
 		}
 		answer.Members = append(answer.Members, member)
 	}
+	return answer
+}
+
+// failedConsumerGroup stands in the place of a group that is not described.
+func failedConsumerGroup(name string, err error) kmsg.ConsumerGroupDescribeResponseGroup {
+	answer := kmsg.NewConsumerGroupDescribeResponseGroup()
+	answer.Group = name
+	answer.ErrorCode, answer.ErrorMessage = describeFailure(err)
 	return answer
 }
 

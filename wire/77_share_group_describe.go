@@ -14,25 +14,26 @@ import (
 // Kafka: KafkaApis.handleShareGroupDescribe, GroupMetadataManager.shareGroupDescribe.
 func (s *Server) shareGroupDescribe(r *request, req *kmsg.ShareGroupDescribeRequest) (*kmsg.ShareGroupDescribeResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ShareGroupDescribeResponse)
-	resp.Groups = make([]kmsg.ShareGroupDescribeResponseGroup, len(req.GroupIDs))
-	for i, name := range req.GroupIDs {
-		resp.Groups[i] = s.describeShareGroup(r, name)
-		if req.IncludeAuthorizedOperations && resp.Groups[i].ErrorCode == 0 {
-			resp.Groups[i].AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
+	resp.Groups = describeEach(req.GroupIDs, func(name string) kmsg.ShareGroupDescribeResponseGroup {
+		answer := s.describeShareGroup(r, name)
+		if req.IncludeAuthorizedOperations && answer.ErrorCode == 0 {
+			answer.AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
 		}
-	}
+		return answer
+	}, func(answers ...kmsg.ShareGroupDescribeResponseGroup) response {
+		return &kmsg.ShareGroupDescribeResponse{Version: r.version, Groups: answers}
+	}, func(name string) kmsg.ShareGroupDescribeResponseGroup { return failedShareGroup(name, errRepeated) })
 	return resp, nil
 }
 
 // describeShareGroup answers for one group.
 func (s *Server) describeShareGroup(r *request, name string) kmsg.ShareGroupDescribeResponseGroup {
-	answer := kmsg.NewShareGroupDescribeResponseGroup()
-	answer.GroupID = name
 	d, err := s.shareGroup(r, name)
 	if err != nil {
-		answer.ErrorCode, answer.ErrorMessage = describeFailure(err)
-		return answer
+		return failedShareGroup(name, err)
 	}
+	answer := kmsg.NewShareGroupDescribeResponseGroup()
+	answer.GroupID = name
 	answer.GroupState, answer.GroupEpoch, answer.AssignmentEpoch, answer.Assignor = d.State, d.Epoch, d.TargetEpoch, d.Assignor
 	for _, m := range d.Members {
 		member := kmsg.NewShareGroupDescribeResponseGroupMember()
@@ -45,6 +46,14 @@ func (s *Server) describeShareGroup(r *request, name string) kmsg.ShareGroupDesc
 		}
 		answer.Members = append(answer.Members, member)
 	}
+	return answer
+}
+
+// failedShareGroup stands in the place of a group that is not described.
+func failedShareGroup(name string, err error) kmsg.ShareGroupDescribeResponseGroup {
+	answer := kmsg.NewShareGroupDescribeResponseGroup()
+	answer.GroupID = name
+	answer.ErrorCode, answer.ErrorMessage = describeFailure(err)
 	return answer
 }
 

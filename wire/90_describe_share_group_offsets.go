@@ -18,8 +18,23 @@ import (
 func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) (*kmsg.DescribeShareGroupOffsetsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeShareGroupOffsetsResponse)
 	resp.Groups = make([]kmsg.DescribeShareGroupOffsetsResponseGroup, len(req.Groups))
+	first := make(map[string]int) // the first answer for each group of which all is asked
+	left := newRepeats()
 	for i := range req.Groups {
-		resp.Groups[i] = s.describeShareOffsets(r, &req.Groups[i])
+		g := &req.Groups[i]
+		at, again := first[g.GroupID]
+		switch {
+		case g.Topics != nil:
+			resp.Groups[i] = s.describeShareOffsets(r, g)
+		case !again:
+			first[g.GroupID], resp.Groups[i] = i, s.describeShareOffsets(r, g)
+		case left.take(&kmsg.DescribeShareGroupOffsetsResponse{Version: r.version, Groups: resp.Groups[at : at+1]}):
+			resp.Groups[i] = resp.Groups[at]
+		default:
+			answer := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
+			answer.GroupID, answer.ErrorCode, answer.ErrorMessage = g.GroupID, errorCode(errRepeated), errorMessage(errRepeated)
+			resp.Groups[i] = answer
+		}
 	}
 	return resp, nil
 }

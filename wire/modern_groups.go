@@ -22,10 +22,10 @@ func (s *Server) refuseGroup(r *request, served bool, op aclOperation, group str
 	return nil
 }
 
-// describeFailure is what stands in the place of a group that cannot be described. Only that there is no group, and that
-// the caller may not see its topics, is said in words.
+// describeFailure is what is told of a group that is not described. That the coordinator or the caller cannot is said by
+// the code alone.
 func describeFailure(err error) (code int16, message *string) {
-	if errors.Is(err, groups.ErrGroupIDNotFound) || errors.Is(err, errHiddenTopics) {
+	if errors.Is(err, groups.ErrGroupIDNotFound) || err == errHiddenTopics || err == errRepeated {
 		message = errorMessage(err)
 	}
 	return errorCode(err), message
