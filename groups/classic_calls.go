@@ -163,15 +163,6 @@ func (c *Coordinator) LeaveGroup(ctx context.Context, r *LeaveRequest) (LeaveRep
 	})
 }
 
-// classic returns the entry's classic group; nil when there is none.
-func (e *entry) classic() *classicGroup {
-	if e == nil {
-		return nil
-	}
-	g, _ := e.machine.(*classicGroup)
-	return g
-}
-
 // GroupDescription is a classic group as it is.
 type GroupDescription struct {
 	State        string

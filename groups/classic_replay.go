@@ -14,11 +14,9 @@ func (s *shard) replayClassic(key, value []byte) error {
 		return err
 	}
 	if r == nil {
-		if e := s.entries[group]; e != nil {
-			if _, ok := e.machine.(*classicGroup); ok {
-				e.machine = nil
-				s.dropEmpty(e)
-			}
+		if e := s.entries[group]; e.classic() != nil {
+			e.machine = nil
+			s.dropEmpty(e)
 		}
 		return nil
 	}

@@ -78,12 +78,7 @@ func (c *consumerChange) deadline(id string, set func(d *memberDeadlines, now ti
 		if c.g.members[id] == nil {
 			return
 		}
-		d := c.g.deadlines[id]
-		if d == nil {
-			d = &memberDeadlines{}
-			c.g.deadlines[id] = d
-		}
-		set(d, now)
+		set(c.g.deadlinesOf(id), now)
 	})
 }
 

@@ -189,16 +189,6 @@ func (g *consumerGroup) heartbeatClassic(now time.Time, r *HeartbeatRequest) err
 	return nil
 }
 
-// deadlinesOf returns the deadlines of a member.
-func (g *consumerGroup) deadlinesOf(id string) *memberDeadlines {
-	d := g.deadlines[id]
-	if d == nil {
-		d = &memberDeadlines{}
-		g.deadlines[id] = d
-	}
-	return d
-}
-
 // mustJoin lets the time begin in which a member has to join.
 func (g *consumerGroup) mustJoin(now time.Time, m *consumerMember) {
 	if d := g.deadlinesOf(m.id); d.join.IsZero() {

@@ -24,6 +24,16 @@ func (d *memberDeadlines) next() (at time.Time) {
 	return at
 }
 
+// deadlinesOf returns the deadlines of a member, none at first.
+func (g *consumerGroup) deadlinesOf(id string) *memberDeadlines {
+	d := g.deadlines[id]
+	if d == nil {
+		d = &memberDeadlines{}
+		g.deadlines[id] = d
+	}
+	return d
+}
+
 func (g *consumerGroup) next() time.Time {
 	_, at := g.earliest()
 	return at

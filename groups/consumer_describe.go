@@ -53,15 +53,6 @@ func (c *Coordinator) ConsumerGroupDescribe(group string) (ConsumerGroupDescript
 	})
 }
 
-// consumer returns the entry's consumer group; nil when there is none.
-func (e *entry) consumer() *consumerGroup {
-	if e == nil {
-		return nil
-	}
-	g, _ := e.machine.(*consumerGroup)
-	return g
-}
-
 // describe tells of the group as it is. Kafka: ConsumerGroup.asDescribedGroup.
 func (g *consumerGroup) describe() ConsumerGroupDescription {
 	d := ConsumerGroupDescription{

@@ -163,7 +163,7 @@ func (p partitionEpochs) set(topic storage.TopicID, partition, epoch int32) {
 
 // topics returns the topics in order.
 func (p partitionEpochs) topics() []storage.TopicID {
-	return slices.SortedFunc(maps.Keys(p), func(a, b storage.TopicID) int { return bytes.Compare(a[:], b[:]) })
+	return sortedIDs(p)
 }
 
 // partitions returns the partitions without their epochs.

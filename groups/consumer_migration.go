@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,7 +89,7 @@ func upgraded(m *classicMember, protocol string, generation int32, topics topicV
 			return nil, err
 		}
 		if userData {
-			return nil, fmt.Errorf("its assignor keeps data of its own in the assignment")
+			return nil, errors.New("its assignor keeps data of its own in the assignment")
 		}
 	}
 	s, err := parseSubscription(metadataFor(m.protocols, protocol), topics)

@@ -9,23 +9,15 @@ func (s *shard) replayConsumer(key, value []byte) error {
 		return err
 	}
 	e := s.entries[id]
-	var g *consumerGroup
-	if e != nil {
-		g, _ = e.machine.(*consumerGroup)
-	}
-	if r.body == nil {
-		if g == nil {
-			return nil // removed already
-		}
-		if r.kind == typeConsumerEpoch {
-			e.machine = nil
-			s.dropEmpty(e)
-			return nil
-		}
-		g.apply(r)
+	g := e.consumer()
+	switch {
+	case g == nil && r.body == nil:
+		return nil // removed already
+	case r.body == nil && r.kind == typeConsumerEpoch:
+		e.machine = nil
+		s.dropEmpty(e)
 		return nil
-	}
-	if g == nil {
+	case g == nil:
 		// Of another type of group nothing is left when this is written, but what a
 		// cleaner has not removed yet.
 		g = newConsumerGroup(id, s.env)

@@ -7,10 +7,11 @@
 //
 // A group lives in the shard of one partition of __consumer_offsets, chosen as Kafka
 // chooses it (runtime.PartitionFor). A shard answers ErrLoading until its partition is
-// replayed, which Run does for a few at a time. It holds an entry for each group: the offsets, and a machine, which is the
-// membership: classicGroup, consumerGroup (KIP-848) or shareGroup (KIP-932). An entry
-// without a machine is a simple group, which only has offsets; one that holds nothing is
-// dropped. Groups change their kind by another machine in the same entry.
+// replayed, which Run does for a few at a time. It holds an entry for each group: the
+// offsets, and a machine, which is the membership: classicGroup, consumerGroup (KIP-848)
+// or shareGroup (KIP-932). An entry without a machine is a simple group, which only has
+// offsets; one that holds nothing is dropped. Groups change their kind by another machine
+// in the same entry.
 //
 // # Steps
 //

@@ -59,6 +59,33 @@ func (e *entry) known() *entry {
 	return e
 }
 
+// classic returns the entry's classic group; nil when there is none.
+func (e *entry) classic() *classicGroup {
+	if e == nil {
+		return nil
+	}
+	g, _ := e.machine.(*classicGroup)
+	return g
+}
+
+// consumer returns the entry's consumer group; nil when there is none.
+func (e *entry) consumer() *consumerGroup {
+	if e == nil {
+		return nil
+	}
+	g, _ := e.machine.(*consumerGroup)
+	return g
+}
+
+// share returns the entry's share group; nil when there is none.
+func (e *entry) share() *shareGroup {
+	if e == nil {
+		return nil
+	}
+	g, _ := e.machine.(*shareGroup)
+	return g
+}
+
 // stored is a committed offset and where in the log its record is.
 type stored struct {
 	Offset

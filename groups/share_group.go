@@ -41,15 +41,6 @@ func newShareGroup(id string, env *env) *shareGroup {
 	return &shareGroup{modernGroup: newModernGroup(id, env, newShareMember), sessions: map[string]time.Time{}}
 }
 
-// share returns the entry's share group; nil when there is none.
-func (e *entry) share() *shareGroup {
-	if e == nil {
-		return nil
-	}
-	g, _ := e.machine.(*shareGroup)
-	return g
-}
-
 // findShare returns the share group of an entry, or why there is none.
 func findShare(e *entry, group string) (*shareGroup, error) {
 	switch g := e.share(); {

@@ -73,7 +73,8 @@ func sortedIDs[V any](m map[storage.TopicID]V) []storage.TopicID {
 	return slices.SortedFunc(maps.Keys(m), func(a, b storage.TopicID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// has returns the group's states; empty ones when there are none. They may be changed.
+// has returns the group's states to be changed; empty ones when there are none. The maps
+// of what is initializing and initialized are the group's: others must take their place.
 func (g *shareGroup) has() *shareStates {
 	if g.states == nil {
 		return &shareStates{initializing: sharedTopics{}, initialized: sharedTopics{}, deleting: map[storage.TopicID]string{}}

@@ -47,8 +47,7 @@ type shareScript struct {
 //	join MEMBER [topics=(a,…)] [rack=R], beat MEMBER epoch=N [topics=(a,…)] [rack=R], leave MEMBER
 //	made, not-made                  what was asked for first is there, or could not be made
 //	topic-deleted NAME              the group hears that a topic is gone
-//	alter NAME=PARTITION…           the group is to have states, also of a new group
-//	describe, list, delete, remove, commit, fetch, offset-delete, classic-join, consumer-join
+//	describe, list, delete, remove, expire, commit, fetch, offset-delete, classic-join, consumer-join
 //
 // and those of runWorld.
 func (sc *shareScript) run(d *datadriven.TestData) {
