@@ -251,26 +251,34 @@ func segmentsOf(t *testing.T, l *Log) []SegmentInfo {
 	return segments
 }
 
+// endedLog returns a log of six records in several segments, all of them on disk, that has come to its end.
+func endedLog(t *testing.T, clean bool) (*logRig, []SegmentInfo) {
+	t.Helper()
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	rig.configs["internal.segment.bytes"] = "200"
+	l := rig.start()
+	for i := range 6 {
+		appendDurably(t, l, testBatch(fmt.Sprint(i)))
+	}
+	if err := l.flush(); err != nil {
+		t.Fatal(err)
+	}
+	segments := segmentsOf(t, l)
+	rig.point, _, _ = l.checkpoints()
+	rig.end(l, clean)
+	return rig, segments
+}
+
 // Kafka's cleaner leaves an empty segment at the beginning of a log whose first records have all gone.
 func TestEmptyFirstSegmentIsNoWrongIndex(t *testing.T) {
 	bothStops(t, func(t *testing.T, clean bool) {
-		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-		rig.configs["internal.segment.bytes"] = "200"
-		l := rig.start()
-		for i := range 6 {
-			appendDurably(t, l, testBatch(fmt.Sprint(i)))
-		}
-		if err := l.flush(); err != nil {
-			t.Fatal(err)
-		}
-		second := segmentsOf(t, l)[1].BaseOffset
-		rig.point, _, _ = l.checkpoints()
-		rig.end(l, clean)
+		rig, segments := endedLog(t, clean)
+		second := segments[1].BaseOffset
 		for _, suffix := range []string{logSuffix, indexSuffix, timeIndexSuffix} {
 			setFile(t, rig.fs, segmentFile(testLogDir, 0, suffix), nil)
 		}
 		lines := rig.logLines()
-		l = rig.start()
+		l := rig.start()
 		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 6-int(second) {
 			t.Errorf("got %v, want the records from offset %d on", got, second)
 		}
@@ -283,24 +291,13 @@ func TestEmptyFirstSegmentIsNoWrongIndex(t *testing.T) {
 
 func TestSegmentThatVanishedIsDamage(t *testing.T) {
 	bothStops(t, func(t *testing.T, clean bool) {
-		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-		rig.configs["internal.segment.bytes"] = "200"
-		l := rig.start()
-		for i := range 6 {
-			appendDurably(t, l, testBatch(fmt.Sprint(i)))
-		}
-		if err := l.flush(); err != nil {
-			t.Fatal(err)
-		}
-		segments := segmentsOf(t, l)
-		rig.point, _, _ = l.checkpoints()
-		rig.end(l, clean)
+		rig, segments := endedLog(t, clean)
 		name := segmentFile(testLogDir, segments[1].BaseOffset, logSuffix)
 		if err := rig.fs.Remove(name); err != nil {
 			t.Fatal(err)
 		}
 		before := listTree(t, rig.fs, testLogDir)
-		l = rig.start()
+		l := rig.start()
 		_, err := l.Offsets()
 		if c, ok := errors.AsType[*CorruptError](err); !ok || c.File != name || strings.Contains(err.Error(), "position") {
 			t.Errorf("got %v, want damage in %s at no position", err, name)

@@ -295,19 +295,26 @@ func TestDeletionAndStopEndARewrite(t *testing.T) {
 	}
 }
 
-func TestRewriteKeepsAbortedTransactions(t *testing.T) {
-	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+// abortedLog returns a log that begins with an aborted transaction, whose marker is at offset 1, and has records up to offset
+// 6 in more than one segment.
+func abortedLog(t *testing.T, rig *logRig) *Log {
+	t.Helper()
 	rig.configs["internal.segment.bytes"] = "300"
 	l := rig.start()
 	appendCoordinator(t, l, txnBatch(9, 0, 0, 1))
 	appendCoordinator(t, l, record.EndTxnMarker(9, 0, record.Marker{}, 1, 0))
-	appendDurably(t, l, testBatch("a"))
-	for i := range 4 {
+	for i := range 5 {
 		appendDurably(t, l, testBatch(fmt.Sprintf("b%d", i)))
 	}
 	if err := l.flush(); err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func TestRewriteKeepsAbortedTransactions(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l := abortedLog(t, rig)
 	if _, err := l.Rewrite(0, 1, func(b record.Batch) (record.Batch, error) {
 		if b.BaseOffset() == 2 {
 			return nil, nil
@@ -331,16 +338,7 @@ func TestRewriteKeepsAbortedTransactions(t *testing.T) {
 // later would be taken for aborted, by readers and by the next pass of compaction.
 func TestRewriteForgetsAbortedTransactionsOfEmptiedMarkers(t *testing.T) {
 	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-	rig.configs["internal.segment.bytes"] = "300"
-	l := rig.start()
-	appendCoordinator(t, l, txnBatch(9, 0, 0, 1))
-	appendCoordinator(t, l, record.EndTxnMarker(9, 0, record.Marker{}, 1, 0))
-	for i := range 5 {
-		appendDurably(t, l, testBatch(fmt.Sprintf("b%d", i)))
-	}
-	if err := l.flush(); err != nil {
-		t.Fatal(err)
-	}
+	l := abortedLog(t, rig)
 	if _, err := l.Rewrite(0, 1, func(b record.Batch) (record.Batch, error) {
 		switch {
 		case b.Control():
@@ -543,6 +541,27 @@ func TestRewriteFailsWhole(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestRewriteUpToTheHighWatermark rewrites the segment in which it stands for readers, since they do not know yet that another
+// has begun.
+func TestRewriteUpToTheHighWatermark(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l, values := filledLog(t, rig, 11)
+	closed, err := l.rollNow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-closed
+	if _, err := l.Rewrite(6, 2, keepOffsets(7)); err != nil {
+		t.Fatal(err)
+	}
+	wantOffsets(t, l, Offsets{LastStable: 11, HighWatermark: 11, End: 11})
+	want := append(values[:6:6], values[7])
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
+	appendDurably(t, l, testBatch("more"))
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), append(want, "11=more")...)
+	rig.stop(l)
 }
 
 func TestRollMakesAllSegmentsButAnEmptyOneClosed(t *testing.T) {
