@@ -116,7 +116,7 @@ func TestLogThatFailsIsSetAside(t *testing.T) {
 	broken := errors.New("no medium")
 	tried := 0
 	fsys := vfs.Inject(mem, func(op vfs.Op) error {
-		if strings.Contains(op.Name, "bad-0") && strings.HasSuffix(op.Name, ".cleaned") {
+		if op.Kind == vfs.OpCreate && strings.Contains(op.Name, "bad-0") && strings.HasSuffix(op.Name, ".cleaned") {
 			tried++
 			return broken
 		}
@@ -351,6 +351,52 @@ func TestStopSetsNoLogAside(t *testing.T) {
 	r.c.give(l)
 	if st := r.c.Stats(); st.Passes != 0 || len(st.SetAside) > 0 {
 		t.Errorf("stats %+v, want no pass and nothing set aside", st)
+	}
+}
+
+// TestLogThatChangesIsLeftForLater has a log lose what a pass was to begin with, and another go offline in one.
+func TestLogThatChangesIsLeftForLater(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := func() time.Time { return now }
+	s, err := storage.Open("data", storage.Options{FS: mem, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(Options{Store: s, Now: clock})
+	l := topicLog(t, s, "shorter", small())
+	fill(t, l, 50, 5, now)
+	_, ch, _ := c.dirtiest()
+	if _, err := l.DeleteBefore(30); err != nil {
+		t.Fatal(err)
+	}
+	if c.compact(context.Background(), c.compactor(DefaultConfig()), l, ch) {
+		t.Error("a pass from below the log start was made")
+	}
+	c.give(l)
+	damaged := topicLog(t, s, "damaged", small())
+	fill(t, damaged, 50, 5, now)
+	c.Compact(context.Background())
+	f, err := mem.Open("data/damaged-0/00000000000000000000.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("damage"), record.HeaderSize); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	fill(t, damaged, 50, 5, now)
+	for range 2 {
+		c.Compact(context.Background())
+	}
+	if got := damaged.Status(); got != storage.StatusOffline {
+		t.Errorf("status of the damaged log: %v, want offline", got)
+	}
+	if st := c.Stats(); st.Passes != 2 || len(st.SetAside) > 0 {
+		t.Errorf("stats %+v, want a pass over each log before that, and nothing set aside", st)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
