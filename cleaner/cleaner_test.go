@@ -375,7 +375,7 @@ func TestLogThatChangesIsLeftForLater(t *testing.T) {
 	}
 	c.give(l)
 	damaged := topicLog(t, s, "damaged", small())
-	fill(t, damaged, 50, 5, now)
+	fill(t, damaged, 50, 50, now)
 	c.Compact(context.Background())
 	f, err := mem.Open("data/damaged-0/00000000000000000000.log")
 	if err != nil {
