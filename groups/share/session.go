@@ -28,9 +28,16 @@ const (
 	EpochClose = -1 // ends it
 )
 
-// sessions are those of all groups. The zero value is ready to use.
+// maxSessionPartitions is how many partitions all sessions may want together, which is
+// about 130 MB. A request names as many as fit into its frame, whether they exist or not.
+const maxSessionPartitions = 1 << 20
+
+// sessions are those of all groups. Only room need be set. Differs from Kafka: the
+// partitions of all sessions are bounded.
 type sessions struct {
+	room   int // partitions at most, of all sessions
 	mu     sync.Mutex
+	wanted int                     // guarded by mu; partitions of all sessions
 	by     map[sessionKey]*session // guarded by mu
 	byConn map[any]*session        // guarded by mu; the last that each connection began
 	groups map[string]int          // guarded by mu; sessions of each group
@@ -40,6 +47,7 @@ type sessionKey struct{ group, member string }
 
 // session is guarded by sessions.mu.
 type session struct {
+	of    *sessions
 	key   sessionKey
 	conn  any
 	epoch int32 // of the next request
@@ -85,7 +93,10 @@ func (st *State) OpenSession(group, member string, conn any, list []TopicPartiti
 	if len(x.by) >= st.o.Config.MaxSessions {
 		return fmt.Errorf("%d share sessions are open: %w", len(x.by), ErrSessionLimit)
 	}
-	s := &session{key: k, conn: conn, epoch: nextEpoch(EpochOpen), wants: make(map[partitionKey]*wanted, len(list))}
+	if err := x.fits(len(list)); err != nil {
+		return err
+	}
+	s := &session{of: x, key: k, conn: conn, epoch: nextEpoch(EpochOpen), wants: make(map[partitionKey]*wanted, len(list))}
 	for _, p := range list {
 		s.want(p, false)
 	}
@@ -94,10 +105,19 @@ func (st *State) OpenSession(group, member string, conn any, list []TopicPartiti
 	return nil
 }
 
+// fits says why so many more partitions may not be wanted. Caller holds mu.
+func (x *sessions) fits(more int) error {
+	if x.wanted+more > x.room {
+		return fmt.Errorf("%d partitions more in share sessions that have %d, of %d at most: %w", more, x.wanted, x.room, ErrSessionLimit)
+	}
+	return nil
+}
+
 // want adds a partition, behind the others, unless it is there.
 func (s *session) want(p TopicPartition, tell bool) {
 	if s.wants[p.key()] == nil {
 		s.wants[p.key()] = &wanted{TopicPartition: p, turn: s.nextTurn(), tell: tell}
+		s.of.wanted++
 	}
 }
 
@@ -123,7 +143,8 @@ func (x *sessions) drop(k sessionKey) *session {
 	if s == nil {
 		return nil
 	}
-	s.gone = true
+	x.wanted -= len(s.wants)
+	s.gone, s.wants = true, nil // its connection keeps it
 	delete(x.by, k)
 	if x.groups[k.group]--; x.groups[k.group] == 0 {
 		delete(x.groups, k.group)
@@ -151,7 +172,7 @@ func (x *sessions) at(group, member string, epoch int32) (*session, error) {
 
 // UseSession counts a fetch in a session, adds and forgets partitions, and returns
 // those that the session then wants; with EpochClose none. Errors: ErrSessionNotFound,
-// ErrSessionEpoch.
+// ErrSessionEpoch; ErrSessionLimit, which leaves the session as it was.
 func (st *State) UseSession(group, member string, epoch int32, add, forget []TopicPartition) ([]TopicPartition, error) {
 	x := &st.sessions
 	x.mu.Lock()
@@ -160,11 +181,25 @@ func (st *State) UseSession(group, member string, epoch int32, add, forget []Top
 	if err != nil || epoch == EpochClose {
 		return nil, err
 	}
+	more := 0
+	for _, p := range add {
+		if s.wants[p.key()] == nil {
+			more++
+		}
+	}
+	if more > 0 {
+		if err := x.fits(more); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range add {
 		s.want(p, true)
 	}
 	for _, p := range forget {
-		delete(s.wants, p.key())
+		if s.wants[p.key()] != nil {
+			delete(s.wants, p.key())
+			x.wanted--
+		}
 	}
 	s.epoch = nextEpoch(epoch)
 	return s.list(), nil

@@ -22,7 +22,7 @@ func (w *world) partitions(list []int32) (out []TopicPartition) {
 // use returns the partitions of a session, or the error, as text.
 func (w *world) use(member string, epoch int32, add, forget []int32) string {
 	got, err := w.st.UseSession("g", member, epoch, w.partitions(add), w.partitions(forget))
-	for _, known := range []error{ErrSessionNotFound, ErrSessionEpoch} {
+	for _, known := range []error{ErrSessionNotFound, ErrSessionEpoch, ErrSessionLimit} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -131,6 +131,30 @@ func TestASessionOfManyPartitionsIsNoWork(t *testing.T) {
 	}
 	if list, err = w.st.UseSession("g", "a", 2, nil, w.partitions(many)); err != nil || len(list) != 0 {
 		t.Errorf("got %d partitions and %v, want none once all are forgotten", len(list), err)
+	}
+}
+
+// Sessions together want so many partitions and no more, whether they exist or not.
+func TestSessionsShareABoundOfPartitions(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.st.sessions.room = 5
+	if err := w.open("a", 1, 0, 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.open("b", 2, 0, 1, 2); !errors.Is(err, ErrSessionLimit) {
+		t.Errorf("a session for which there is no room: got %v, want %v", err, ErrSessionLimit)
+	}
+	if err := w.open("b", 2, 0, 1); err != nil {
+		t.Errorf("a session for which there is just room: %v", err)
+	}
+	w.want("one that has no room to grow", w.use("a", 1, []int32{2, 3}, nil), ErrSessionLimit.Error())
+	w.want("it stays as it was", w.use("a", 1, []int32{2}, []int32{1, 1, 9}), "0 2")
+	w.want("then there is room", w.use("a", 2, []int32{3}, nil), "0 2 3")
+	if err := w.st.CloseSession("g", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.open("a", 1, 0, 1, 2, 3, 4); err != nil {
+		t.Errorf("a session in the place of another: %v", err)
 	}
 }
 
