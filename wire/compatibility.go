@@ -109,8 +109,10 @@ var differences = []difference{
 	{0, "a request of version 0 to 2", "the connection is closed, as by Kafka; ApiVersions names version 0 all the same, since librdkafka needs to see it"},
 	{3, "a topic with neither name nor id, from version 12 on", "INVALID_TOPIC_EXCEPTION for it; Kafka answers UNKNOWN_SERVER_ERROR and names no broker"},
 	{9, "all offsets of a group, more than once in a request", "they are answered once"},
+	{9, "an offset with metadata, as often as 4 MiB have room for it", "INVALID_REQUEST from then on"},
 	{10, "the coordinator of a share group's partition", "INVALID_REQUEST"},
 	{10, "the coordinator of a group when `__consumer_offsets` does not exist yet", "it is made before the answer; Kafka answers COORDINATOR_NOT_AVAILABLE once"},
+	{15, "a group, as often as 4 MiB have room for it", "INVALID_REQUEST from then on; so do the other three requests that describe groups"},
 	{18, "the features `transaction.version`, `streams.version`", "not named: what they stand for is not served"},
 	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
 	{19, "two names in one request that differ in dots and underlines only", "INVALID_TOPIC_EXCEPTION for the second; Kafka makes both"},
@@ -123,6 +125,7 @@ var differences = []difference{
 	{60, "controllers", "MISMATCHED_ENDPOINT_TYPE, as from a Kafka broker"},
 	{68, "a first member of the consumer protocol in a classic group that has no generation yet", "the group becomes a consumer group; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{69, "groups that the caller may not see, among others", "they come in the order of the request; in Kafka they come first"},
+	{78, "more than 1,048,576 partitions, in all share sessions", "SHARE_SESSION_LIMIT_REACHED"},
 }
 
 // frameLimits are told on the page, since Kafka has one limit for all keys.
