@@ -13,7 +13,7 @@ type VersionRow struct {
 	Key     int16
 	Name    string
 	A, B    string // the range, or "-"
-	Verdict string // same, only a, only b, narrower or other
+	Verdict string // same, only a, only b or different
 }
 
 // CompareVersions asks both brokers what they serve.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -177,7 +178,7 @@ func listScenarios(out io.Writer, scenarios []*compare.Scenario) error {
 
 // compareOptions checks the flags.
 func compareOptions(f *compareFlags) (*compare.Options, error) {
-	if err := checkCompareFlags(f); err != nil {
+	if err := checkCompareFlags(f, compare.Formats); err != nil {
 		return nil, err
 	}
 	if !slices.Contains([]string{"min", "max", "all"}, f.versions) {
@@ -205,12 +206,16 @@ func compareOptions(f *compareFlags) (*compare.Options, error) {
 	return o, err
 }
 
-func checkCompareFlags(f *compareFlags) error {
+// checkCompareFlags checks what all comparisons of two brokers have, and takes a seed when none is given.
+func checkCompareFlags(f *compareFlags, formats []string) error {
 	if f.a == "" || f.b == "" == !f.golden {
 		return errors.New("want -a HOST:PORT and -b HOST:PORT, or -a and --recorded")
 	}
-	if !slices.Contains(compare.Formats, f.format) {
-		return fmt.Errorf("--output: got %q, want one of %s", f.format, strings.Join(compare.Formats, ", "))
+	if err := checkAddresses(f.a, f.b); err != nil {
+		return err
+	}
+	if err := checkFormat(f.format, formats); err != nil {
+		return err
 	}
 	if f.seed == 0 {
 		var b [8]byte
@@ -218,6 +223,23 @@ func checkCompareFlags(f *compareFlags) error {
 			return err
 		}
 		f.seed = uint64(binary.BigEndian.Uint32(b[:])>>4) | 1
+	}
+	return nil
+}
+
+// checkAddresses finds addresses that are none; "" is one that is not given.
+func checkAddresses(addrs ...string) error {
+	for _, addr := range addrs {
+		if _, port, err := net.SplitHostPort(addr); addr != "" && (err != nil || port == "") {
+			return fmt.Errorf("address %q: want HOST:PORT", addr)
+		}
+	}
+	return nil
+}
+
+func checkFormat(format string, formats []string) error {
+	if !slices.Contains(formats, format) {
+		return fmt.Errorf("--output: got %q, want one of %s", format, strings.Join(formats, ", "))
 	}
 	return nil
 }
@@ -280,7 +302,7 @@ func newCompareVersionsCommand(f *compareFlags) *cobra.Command {
 		Short: "Compare which requests and versions two brokers serve",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkCompareFlags(f); err != nil {
+			if err := checkCompareFlags(f, tableFormats); err != nil {
 				return &exitError{Code: exitUsage, Err: err}
 			}
 			rows, err := compare.CompareVersions(cmd.Context(), f.a, f.b)
@@ -304,7 +326,7 @@ func newCompareConfigsCommand(f *compareFlags) *cobra.Command {
 		Short: "Compare every topic and broker config of two brokers: default, type, source, synonyms, documentation present",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkCompareFlags(f); err != nil {
+			if err := checkCompareFlags(f, tableFormats); err != nil {
 				return &exitError{Code: exitUsage, Err: err}
 			}
 			result, err := compare.CompareConfigs(cmd.Context(), f.a, f.b, f.seed)
@@ -324,7 +346,10 @@ func newCompareConfigsCommand(f *compareFlags) *cobra.Command {
 	}
 }
 
-// answerTable prints rows as a table, as Markdown or as JSON.
+// tableFormats are the forms of answerTable.
+var tableFormats = []string{"table", "md", "json"}
+
+// answerTable prints rows in one of tableFormats.
 func answerTable(out io.Writer, format string, table [][]string, whole any, differs bool) error {
 	switch format {
 	case "table":
@@ -348,8 +373,6 @@ func answerTable(out io.Writer, format string, table [][]string, whole any, diff
 		if err := e.Encode(whole); err != nil {
 			return &exitError{Code: exitFailed, Err: err}
 		}
-	default:
-		return &exitError{Code: exitUsage, Err: fmt.Errorf("--output: got %q, want table, md or json", format)}
 	}
 	if differs {
 		return &exitError{Code: exitNo}

@@ -25,7 +25,7 @@ func newCompareGoldenCommand(f *compareFlags) *cobra.Command {
 				return &exitError{Code: exitUsage, Err: fmt.Errorf("want -a HOST:PORT and --out DIR")}
 			}
 			f.b = f.a
-			if err := checkCompareFlags(f); err != nil {
+			if err := checkCompareFlags(f, compare.Formats); err != nil {
 				return &exitError{Code: exitUsage, Err: err}
 			}
 			scenarios, err := compare.Scenarios()

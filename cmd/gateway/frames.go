@@ -73,6 +73,9 @@ func openFrames(name string, in io.Reader) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
+// maxFrameText bounds the file of one frame, which may be in hex.
+const maxFrameText = 64 << 20
+
 // printFrame prints the one frame in a file.
 func printFrame(out io.Writer, in io.Reader, request, answer string, o compare.FramesOptions) error {
 	usage := func(err error) error { return &exitError{Code: exitUsage, Err: err} }
@@ -88,9 +91,12 @@ func printFrame(out io.Writer, in io.Reader, request, answer string, o compare.F
 	if !ok || err != nil {
 		return usage(fmt.Errorf("got %q, want KEY/VERSION, such as 3/12 or Metadata/12", request+answer))
 	}
-	text, err := io.ReadAll(in)
-	if err != nil {
+	text, err := io.ReadAll(io.LimitReader(in, maxFrameText+1))
+	switch {
+	case err != nil:
 		return &exitError{Code: exitFailed, Err: err}
+	case len(text) > maxFrameText:
+		return fmt.Errorf("more than %d MiB, which is more than one frame that is printed", maxFrameText>>20)
 	}
 	return compare.PrintFrame(out, oneFrame(text), request != "", api, int16(version), o)
 }

@@ -28,6 +28,9 @@ func newRecordCommand() *cobra.Command {
 			if upstream == "" || out == "" {
 				return &exitError{Code: exitUsage, Err: errors.New("want --upstream HOST:PORT and --out FILE")}
 			}
+			if err := checkAddresses(listen, upstream); err != nil {
+				return &exitError{Code: exitUsage, Err: err}
+			}
 			return runRecord(cmd.Context(), listen, upstream, out, cmd.ErrOrStderr())
 		},
 	}

@@ -79,6 +79,8 @@ func TestRecordReplayAndFrames(t *testing.T) {
 		{"again", []string{"replay", session, "-a", fresh(map[string]string{"num.partitions": "3"}), "-o", "md"}, exitNo, "gateway replay " + session},
 		{"torn", []string{"replay", torn, "-a", fresh(nil)}, exitDone, " 0 different"},
 		{"no broker", []string{"replay", session}, exitUsage, ""},
+		{"no address", []string{"replay", session, "-a", "nowhere"}, exitUsage, ""},
+		{"no upstream's address", []string{"record", "--upstream", "nowhere", "--out", session + ".new"}, exitUsage, ""},
 		{"no file", []string{"replay", session + ".absent", "-a", upstream}, exitUsage, ""},
 		{"unreachable", []string{"replay", session, "-a", "127.0.0.1:1"}, exitFailed, ""},
 		{"no session", []string{"replay", answer, "-a", upstream}, exitFailed, ""},
@@ -98,10 +100,21 @@ func TestRecordReplayAndFrames(t *testing.T) {
 			t.Errorf("%s: gateway %v: got exit %d, %v, want %d; want %q in:\n%s", c.name, c.args, code, err, c.want, c.out, out)
 		}
 	}
+	if _, code, err := runLines(t.Context(), t, zeros{}, "frames", "-", "--request", "3/12"); code != exitNo {
+		t.Errorf("a frame without end: got exit %d, %v, want %d", code, err, exitNo)
+	}
 	if _, err := os.Stat(session + ".new"); err == nil {
 		t.Error("a session that did not begin left its file behind")
 	}
 	if after, err := os.ReadFile(session); err != nil || string(after) != string(whole) {
 		t.Error(fmt.Errorf("a session that was there is changed: %w", err))
 	}
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -49,8 +48,8 @@ func runReplay(ctx context.Context, name string, f *compareFlags, pace bool, out
 	if f.a == "" {
 		return usage(errors.New("want -a HOST:PORT"))
 	}
-	if !slices.Contains(compare.Formats, f.format) {
-		return usage(fmt.Errorf("--output: got %q, want one of %v", f.format, compare.Formats))
+	if err := errors.Join(checkAddresses(f.a, f.b), checkFormat(f.format, compare.Formats)); err != nil {
+		return usage(err)
 	}
 	o := compare.ReplayOptions{A: f.a, B: f.b, Name: name, Strict: f.strict, Pace: pace, Log: func(line string) { fmt.Fprintln(log, line) }}
 	var err error
