@@ -80,9 +80,29 @@ func (s *Server) alter(r *request, a *alteration) error {
 	case kindBroker:
 		return s.alterBroker(a)
 	case kindClientMetrics:
-		return s.alterClientMetrics(a)
+		return s.alterOwn(a, "a subscription to client metrics without a name", checkClientMetrics)
 	}
-	return s.alterGroup(a)
+	return s.alterOwn(a, "configs for all groups are set as configs of brokers", s.config.checkGroup)
+}
+
+// alterOwn alters the configs of a group or a subscription, which need not exist otherwise. nameless says why there is
+// none without a name; check checks the configs and returns them in canonical text.
+func (s *Server) alterOwn(a *alteration, nameless string, check func(map[string]string) (map[string]string, error)) error {
+	current := s.store.ResourceConfigs(a.kind, a.name)
+	next, err := a.apply(current, noConfigs)
+	if err != nil {
+		return err
+	}
+	if a.name == "" {
+		return detail(kerr.InvalidRequest, nameless)
+	}
+	if next, err = check(next); err != nil {
+		return err
+	}
+	if a.validateOnly || maps.Equal(current, next) {
+		return nil
+	}
+	return s.store.SetResourceConfigs(a.kind, a.name, next)
 }
 
 // check looks at the names and nulls of an alteration.

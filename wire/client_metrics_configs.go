@@ -79,25 +79,6 @@ func describeClientMetrics(own map[string]string) []describedConfig {
 	return out
 }
 
-// alterClientMetrics alters a subscription. It exists while it has configs.
-func (s *Server) alterClientMetrics(a *alteration) error {
-	current := s.store.ResourceConfigs(kindClientMetrics, a.name)
-	next, err := a.apply(current, noConfigs)
-	if err != nil {
-		return err
-	}
-	if a.name == "" {
-		return detail(kerr.InvalidRequest, "a subscription to client metrics without a name")
-	}
-	if next, err = checkClientMetrics(next); err != nil {
-		return err
-	}
-	if a.validateOnly || maps.Equal(current, next) {
-		return nil
-	}
-	return s.store.SetResourceConfigs(kindClientMetrics, a.name, next)
-}
-
 // checkClientMetrics checks the configs of a subscription. Kafka: ClientMetricsConfigs.validate, whose codes these are.
 func checkClientMetrics(configs map[string]string) (map[string]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(configs)) {

@@ -2,14 +2,11 @@ package wire
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
@@ -150,25 +147,6 @@ func (c *BrokerConfig) groupDefault(d *storage.ConfigDef) string {
 		value, _, _ = strings.Cut(value, ",")
 	}
 	return value
-}
-
-// alterGroup alters the configs of a group, which need not exist.
-func (s *Server) alterGroup(a *alteration) error {
-	current := s.store.ResourceConfigs(kindGroup, a.name)
-	next, err := a.apply(current, noConfigs)
-	if err != nil {
-		return err
-	}
-	if a.name == "" {
-		return detail(kerr.InvalidRequest, "configs for all groups are set as configs of brokers")
-	}
-	if next, err = s.config.checkGroup(next); err != nil {
-		return err
-	}
-	if a.validateOnly || maps.Equal(current, next) {
-		return nil
-	}
-	return s.store.SetResourceConfigs(kindGroup, a.name, next)
 }
 
 // checkGroup checks the configs of a group, within the bounds that the broker's set, and returns them in canonical
