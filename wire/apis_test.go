@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,7 +54,6 @@ func TestServedVersionsAreKafkas(t *testing.T) {
 
 // TestCompatibilityPage holds docs/compatibility.md against the table and what was compared; -rewrite writes it.
 func TestCompatibilityPage(t *testing.T) {
-	file := filepath.Join("..", "docs", "compatibility.md")
 	text, err := os.ReadFile(filepath.Join("..", "compare", "testdata", "matrix.txt"))
 	if err != nil {
 		t.Fatal(err)
@@ -64,21 +62,5 @@ func TestCompatibilityPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := compatibilityPage(matrix)
-	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A checkout may have changed the line ends.
-	if strings.ReplaceAll(string(got), "\r\n", "\n") != want {
-		t.Errorf("%s is not what the table and the comparison say; run go test ./wire -run Compatibility -rewrite", file)
-	}
+	wantPage(t, "compatibility.md", compatibilityPage(matrix), "Compatibility")
 }
