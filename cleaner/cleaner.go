@@ -197,9 +197,9 @@ func (c *Cleaner) Compact(ctx context.Context) {
 // compactSome is what one thread does in a turn of Compact.
 func (c *Cleaner) compactSome(ctx context.Context, config Config) {
 	var own *compactor
-	var changed []*storage.Log // are left alone for the rest of the turn
+	var postponed []*storage.Log // to the next turn
 	defer func() {
-		for _, l := range changed {
+		for _, l := range postponed {
 			c.give(l)
 		}
 	}()
@@ -214,7 +214,7 @@ func (c *Cleaner) compactSome(ctx context.Context, config Config) {
 		if c.compact(ctx, own, l, ch) {
 			c.give(l)
 		} else {
-			changed = append(changed, l)
+			postponed = append(postponed, l)
 		}
 		c.retainCompacted(ctx)
 	}
@@ -319,7 +319,8 @@ func choose(l *storage.Log, cleanedTo, nowMs int64) (choice, error) {
 	return assess(segments, offsets, cleanedTo, l.Config(), nowMs, l.FirstTimestamp)
 }
 
-// compact makes one pass over a log that was taken; false when the log changed meanwhile.
+// compact makes one pass over a log that was taken; false when that is to be left alone for the rest of the turn, because it
+// changed meanwhile, there is no room for the pass or ctx ended.
 func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, ch choice) bool {
 	s, err := own.pass(ctx, l, ch, c.o.Now().UnixMilli())
 	if err != nil {
@@ -358,7 +359,7 @@ func (c *Cleaner) forgetDeleted() {
 	maps.DeleteFunc(c.setAside, func(l *storage.Log, _ error) bool { return l.Status() == storage.StatusDeleted })
 }
 
-// passing reports whether err says that the log changed or went while it was worked at.
+// passing reports whether err says that the log changed or went while it was worked at, or cannot be rewritten for now.
 func passing(err error) bool {
 	return errors.Is(err, storage.ErrNotRewritable) || errors.Is(err, storage.ErrLogDeleted) || errors.Is(err, storage.ErrClosed) ||
 		errors.Is(err, storage.ErrOffline) || errors.Is(err, storage.ErrOffsetOutOfRange)

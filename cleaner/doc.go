@@ -9,7 +9,7 @@
 //
 // The cleanable part of a log ends at its ceiling: before the open segment, before the last stable offset, and before
 // what is younger than min.compaction.lag.ms. From the offset up to which the log was cleaned, the first pass over the
-// batches notes the last offset of each key in an OffsetMap of bounded size; when that is full, the pass ends there and
+// batches notes the last offset of each key in an offsetMap of bounded size; when that is full, the pass ends there and
 // another follows. The second goes over all segments from the log's beginning to the map's end, in groups that fit into
 // one segment, and writes anew what stays: see filter.
 //
@@ -28,6 +28,7 @@
 //     segment, and nothing in it, and answers -1. Here the search goes on.
 //   - The transaction index of a rewritten segment keeps an aborted transaction as long as its marker has its record;
 //     Kafka's as long as its data is there. Clients end a transaction at the marker, so they see the same.
+//   - A log whose pass found the disk full is set aside until the next start. Here it is tried again.
 //   - Forced compaction by max.compaction.lag.ms looks at the segments that may be cleaned; Kafka also at those above the
 //     ceiling, which it then does not clean.
 //   - The metadata log is not cleaned by this package: its replay runs before any log is recovered and takes a gap in the

@@ -58,7 +58,7 @@ func (f *filter) batch(b record.Batch) (record.Batch, error) {
 }
 
 func (f *filter) decide(b record.Batch) (record.Batch, error) {
-	var over bool // nothing is left of the transaction that the batch ends, or its data was aborted
+	var over bool // nothing is left of the transaction that the batch ends
 	var err error
 	horizon, hasHorizon := deleteHorizon(b)
 	discard := false
@@ -78,7 +78,7 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	stamp := (tombstones > 0 || over && b.Control()) && !hasHorizon
+	stamp := (tombstones > 0 || over) && !hasHorizon
 	switch {
 	case stay == 0 && needed:
 		if b.Count() == 0 {

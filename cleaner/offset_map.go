@@ -7,10 +7,10 @@ import (
 	"math/bits"
 )
 
-// slotBytes is the size of a slot of an OffsetMap: 11 bytes of the hash of a key, and 5 of an offset.
+// slotBytes is the size of a slot of an offsetMap: 11 bytes of the hash of a key, and 5 of an offset.
 const slotBytes = 16
 
-// maxRange is how far above the first offset of an OffsetMap an offset may be.
+// maxRange is how far above the first offset of an offsetMap an offset may be.
 const maxRange = 1<<40 - 2
 
 // An offsetMap notes the last offset of each key within a range of offsets, in 16 bytes a key. Keys are known by their

@@ -29,7 +29,7 @@ type PassStats struct {
 // compactor makes passes over logs, one at a time.
 type compactor struct {
 	offsets *offsetMap
-	// pace is called with the bytes that are about to be read or were written, and may block.
+	// pace is called with the bytes that were read or are about to be written, and may block.
 	pace func(ctx context.Context, bytes int) error
 
 	reader record.Reader

@@ -301,9 +301,7 @@ func (w *rewrite) complete() error {
 		return err
 	}
 	s.next, s.modifiedMs = w.next, last.modifiedMs
-	if s.size > 0 {
-		s.finish()
-	}
+	s.finish()
 	if err := s.log.handle.Sync(); err != nil {
 		return err
 	}
