@@ -58,6 +58,7 @@ func (s *Server) shareFetch(r *request, req *kmsg.ShareFetchRequest) (*encoded, 
 	}
 	deadline := s.now().Add(time.Duration(req.MaxWaitMillis) * time.Millisecond)
 	acks := shareFetchAcks(req)
+	r.frameDone() // nothing of the request lies in it
 	if err := f.session(req, acks != nil); err != nil {
 		if errors.Is(err, share.ErrSessionLimit) {
 			f.idle(deadline) // so that the client does not try again at once
@@ -72,7 +73,6 @@ func (s *Server) shareFetch(r *request, req *kmsg.ShareFetchRequest) (*encoded, 
 	fetch.MinBytes = min(int(req.MinBytes), fetch.MaxBytes)
 	renews := req.IsRenewAck
 	told := s.acknowledge(r, f.group, f.member, acks, renews)
-	r.frameDone()
 	if renews {
 		f.answers = nil // such a request fetches nothing
 	} else if err := f.fetch(fetch); err != nil {

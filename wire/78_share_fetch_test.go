@@ -285,3 +285,27 @@ func TestShareFetchIsEncodedAsByTheCodec(t *testing.T) {
 		}
 	})
 }
+
+// A client that gets no session waits for its answer, and holds no memory for what it asked meanwhile.
+func TestShareFetchWithoutASessionHoldsNoFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRunningBroker(t, map[string]string{"group.share.max.share.sessions": "1"})
+		b.s.shares = share.New(share.Options{Store: b.store, Now: b.time, Config: b.s.config.Shares(b.store)})
+		s := serveBroker(t, b)
+		if err := b.s.shares.OpenSession("g", "other", 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		req := (&shareBroker{broker: b}).fetchRequest(2, 0)
+		req.MaxWaitMillis = 60_000
+		req.Topics = make([]kmsg.ShareFetchRequestTopic, 20_000)
+		c := s.dial(t)
+		id := c.send(req)
+		synctest.Wait()
+		if held := b.s.Stats().RequestBytes; held != 0 {
+			t.Errorf("the request holds %d bytes, want none", held)
+		}
+		if resp := c.receive(req, id).(*kmsg.ShareFetchResponse); resp.ErrorCode != kerr.ShareSessionLimitReached.Code {
+			t.Errorf("answered by error %d, want %d", resp.ErrorCode, kerr.ShareSessionLimitReached.Code)
+		}
+	})
+}
