@@ -83,15 +83,8 @@ func (p *Partition) covers(e Extent) error {
 	if len(p.runs) == 0 || e.First < p.runs[0].First {
 		return fmt.Errorf("offset %d was not delivered: %w", e.First, ErrRecordState)
 	}
-	last := int64(-1) // of the last run that begins in e or before
-	for i := range p.runs {
-		if p.runs[i].First > e.Last {
-			break
-		}
-		last = p.runs[i].Last
-	}
-	if last < e.Last {
-		return fmt.Errorf("offsets %d to %d, of which %d is the last that was delivered: %w", e.First, e.Last, last, ErrInvalidRequest)
+	if i := p.runs.find(e.Last); i == len(p.runs) || p.runs[i].First > e.Last {
+		return fmt.Errorf("offsets %d to %d, the last of which was not delivered: %w", e.First, e.Last, ErrInvalidRequest)
 	}
 	return nil
 }
