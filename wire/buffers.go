@@ -211,6 +211,14 @@ func (s *Server) answerBuffer(ctx context.Context, n, least int) (*buffer, error
 	return b, nil
 }
 
+// chargeAnswer charges a large buffer that was not. It is there already; what is charged keeps others from adding to it.
+func (s *Server) chargeAnswer(b *buffer) {
+	if n := int64(len(b.B)); n > keptAnswer && b.budget == nil {
+		b.budget, b.charged = &s.answers.large, n
+		b.budget.force(n)
+	}
+}
+
 // tryAnswerBuffer returns a buffer with room for n bytes of an answer, nil when there is no memory for it.
 func (s *Server) tryAnswerBuffer(n int) *buffer {
 	from := s.answers.tryAcquire(int64(n))

@@ -297,6 +297,9 @@ func (c *conn) send(call *call, resp response) error {
 				c.vector = append(c.vector, p)
 			}
 		}
+		for _, b := range e.buffers {
+			c.server.chargeAnswer(b)
+		}
 		err := c.writeAll(c.vector, len(e.buffers) > 0)
 		clear(c.vector) // an idle connection keeps no answer alive
 		return err
@@ -305,14 +308,10 @@ func (c *conn) send(call *call, resp response) error {
 	b.B = appendAnswerHeader(b.B, call.correlationID, call.tagged())
 	b.B = resp.AppendTo(b.B)
 	finishAnswer(b.B, 0)
-	n := len(b.B)
-	if n <= keptAnswer {
+	if n := len(b.B); n <= keptAnswer {
 		c.answerHint = n
-	} else {
-		// It is there already; what is charged keeps others from adding to it.
-		b.budget, b.charged = &c.server.answers.large, int64(n)
-		b.budget.force(int64(n))
 	}
+	c.server.chargeAnswer(b)
 	c.vector = append(c.vector[:0], b.B)
 	err := c.writeAll(c.vector, b.budget != nil)
 	clear(c.vector)

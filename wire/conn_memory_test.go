@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/groups/share"
 )
 
 func TestSlowReaderStallsOnlyItself(t *testing.T) {
@@ -307,5 +309,33 @@ func TestParkedRequestsKeepLittleMemory(t *testing.T) {
 		kept("a fetch that waits", 8<<20, func() { waits.write(frame) })
 		behind.send(parkedFetch("orders", time.Hour))
 		kept("a request behind one that waits", 8<<20, func() { behind.write(frame) })
+	})
+}
+
+// An answer of many errors is large without a record, and is charged all the same while its peer takes nothing.
+func TestHeadOfALargeFetchIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRunningBroker(t, nil)
+		b.s.shares = share.New(share.Options{Store: b.store, Now: b.time, Config: b.s.config.Shares(b.store)})
+		s := serveBroker(t, b)
+		const n = 10_000
+		fetch, shares := b.fetchRequest(12), (&shareBroker{broker: b}).fetchRequest(2, 0)
+		for p := range int32(n) {
+			fetch.Topics = append(fetch.Topics, kmsg.FetchRequestTopic{Topic: "ghosts", Partitions: []kmsg.FetchRequestTopicPartition{{Partition: p}}})
+			shares.Topics = append(shares.Topics, kmsg.ShareFetchRequestTopic{TopicID: [16]byte{1}, Partitions: []kmsg.ShareFetchRequestTopicPartition{{Partition: p}}})
+		}
+		for _, req := range []kmsg.Request{fetch, shares} {
+			c := s.dial(t)
+			id := c.send(req)
+			synctest.Wait()
+			held := b.s.Stats().AnswerBytes
+			if size := int64(len(c.receive(req, id).AppendTo(nil))); held < size {
+				t.Errorf("key %d: %d bytes are charged for an answer of %d", req.Key(), held, size)
+			}
+			synctest.Wait()
+			if held := b.s.Stats().AnswerBytes; held != 0 {
+				t.Errorf("key %d: %d bytes are charged when it was sent", req.Key(), held)
+			}
+		}
 	})
 }
