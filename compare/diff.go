@@ -122,7 +122,11 @@ func (c *CaseResult) compare(a, b Transcript) {
 		}
 		c.Steps = append(c.Steps, compareAnswers(x, y))
 	}
-	if a.Stopped == b.Stopped {
+	switch {
+	case a.Stopped == b.Stopped && a.Stopped != "" && len(c.Steps) == 0:
+		c.NotRun = "both stopped: " + a.Stopped
+		return
+	case a.Stopped == b.Stopped:
 		c.Stopped = a.Stopped
 		return
 	}
@@ -136,7 +140,7 @@ func (c *CaseResult) compare(a, b Transcript) {
 // remark is what is said beside the verdict of a case; "" when there is nothing.
 func (c *CaseResult) remark() string {
 	if c.Stopped != "" {
-		return "both stopped at " + c.Stopped
+		return "both stopped: " + c.Stopped
 	}
 	return c.NotRun
 }

@@ -29,11 +29,11 @@ func everyKindOfCase() *Report {
 func TestReportsTellAll(t *testing.T) {
 	const again, notRun, stopped = "gateway compare -a one:1 -b two:2 --seed 77 differs", "it is not served", "step 2: the answer has no id"
 	for format, wants := range map[string][]string{
-		"table": {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "same       stops  (both stopped at " + stopped, "some.path no longer matches"},
-		"md":    {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "both stopped at " + stopped, "gone at `some.path`: it was so"},
-		"html":  {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "both stopped at " + stopped, "some.path", "normaliser: id", "first", "second"},
+		"table": {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "same       stops  (both stopped: " + stopped, "some.path no longer matches"},
+		"md":    {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "both stopped: " + stopped, "gone at `some.path`: it was so"},
+		"html":  {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "both stopped: " + stopped, "some.path", "normaliser: id", "first", "second"},
 		"json":  {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", notRun, stopped, "some.path", `"Verdict": "different"`, `"Verdict": "not run"`},
-		"junit": {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "both stopped at " + stopped, "some.path"},
+		"junit": {"errorCode", "3 UNKNOWN_TOPIC_OR_PARTITION", "0 NONE", "at 2: 61 62 [00 03] 63 64", again, notRun, "both stopped: " + stopped, "some.path"},
 	} {
 		var text strings.Builder
 		if err := everyKindOfCase().Write(&text, format, false); err != nil {
@@ -56,5 +56,10 @@ func TestCasesThatStopDifferently(t *testing.T) {
 	c.compare(Transcript{Stopped: "step 1: one"}, Transcript{Stopped: "step 1: another"})
 	if got := c.Verdict(); got != Different || c.Stopped != "" {
 		t.Errorf("got verdict %s, stopped %q; want different", got, c.Stopped)
+	}
+	var same CaseResult
+	same.compare(Transcript{Stopped: "step 1: one"}, Transcript{Stopped: "step 1: one"})
+	if got := same.Verdict(); got != NotRun {
+		t.Errorf("both stopped alike: got verdict %s, want not run", got)
 	}
 }

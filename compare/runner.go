@@ -45,32 +45,36 @@ func runCase(ctx context.Context, b *Broker, side, number int, c Case, now time.
 	r.notBefore, r.notAfter = now.Add(-time.Minute).UnixMilli(), now.Add(2*time.Minute).UnixMilli()
 	defer r.cleanUp(ctx)
 	if err := r.prepare(ctx); err != nil {
-		if ctx.Err() != nil {
-			return r.out, errors.New("interrupted")
-		}
-		return r.out, fmt.Errorf("%s: preparing: %w", b.Addr, err)
+		err = r.broken(ctx, "preparing", err)
+		return r.out, err
 	}
 	for i, st := range c.Scenario.Steps {
 		if c.Version >= 0 && (st.From != nil && c.Version < *st.From || st.To != nil && c.Version > *st.To) {
 			continue
 		}
 		if err := r.step(ctx, i+1, st); err != nil {
-			if ctx.Err() != nil {
-				return r.out, errors.New("interrupted")
-			}
-			var stop *stopped
-			if errors.As(err, &stop) {
-				r.out.Stopped = fmt.Sprintf("step %d: %s", i+1, stop.why)
-				return r.out, nil
-			}
-			return r.out, fmt.Errorf("%s: step %d: %w", b.Addr, i+1, err)
+			err = r.broken(ctx, fmt.Sprintf("step %d", i+1), err)
+			return r.out, err
 		}
 	}
 	r.ended = true
 	return r.out, nil
 }
 
-// stopped ends a case because an answer lacks what a later step needs: the answers so far are compared.
+// broken is why the case ends before its end, in a place of it: an error, or a note in the transcript.
+func (r *runner) broken(ctx context.Context, place string, err error) error {
+	var stop *stopped
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case errors.As(err, &stop):
+		r.out.Stopped = fmt.Sprintf("%s: %v", place, err)
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", r.broker.Addr, place, err)
+}
+
+// stopped ends a case because an answer is not what a later step needs: the answers so far are compared.
 type stopped struct{ why string }
 
 func (s *stopped) Error() string { return s.why }
@@ -137,7 +141,7 @@ func (r *runner) makeTopic(ctx context.Context, c *conn, name string, spec Topic
 		return fmt.Errorf("create: %w", err)
 	}
 	if code := made.int("errorCode"); code != 0 {
-		return fmt.Errorf("create: %s", errorName(code))
+		return &stopped{"create: " + errorName(code)}
 	}
 	var indexes []any
 	for p := range partitions {

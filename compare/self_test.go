@@ -189,6 +189,24 @@ func TestPartOfAScenarioShowsNothingStale(t *testing.T) {
 	}
 }
 
+// TestTopicThatIsRefusedEndsItsCaseAlone needs a topic with a config that there is not; another case needs none.
+func TestTopicThatIsRefusedEndsItsCaseAlone(t *testing.T) {
+	s, err := compare.ParseScenario("refused", []byte("why: w\ntags: [t]\ntopics: {topic: {configs: {no.such.config: \"1\"}}}\n"+
+		"steps: [{api: Metadata, send: {topics: [{name: \"${topic}\"}]}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(slices.DeleteFunc(scenarios(t), func(s *compare.Scenario) bool { return s.Name != "describe-cluster" }), s)
+	r, err := compare.Run(t.Context(), all, compare.Options{A: newGateway(t), B: newGateway(t), Versions: "max", Seed: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "both stopped: preparing: topic topic: create: INVALID_CONFIG"
+	if other, refused := r.Cases[0].Verdict(), r.Cases[1].NotRun; other != compare.Same || refused != want {
+		t.Errorf("got %s, and %q; want the first case the same and the other not run: %q", other, refused, want)
+	}
+}
+
 // TestFlippedFieldsAreReported changes one field of every answer of one side, another one each round, and wants a
 // difference in every step.
 func TestFlippedFieldsAreReported(t *testing.T) {

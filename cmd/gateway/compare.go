@@ -266,10 +266,10 @@ func answerReport(r *compare.Report, f *compareFlags, out io.Writer) error {
 	if err := writeReport(r, f, out); err != nil {
 		return &exitError{Code: exitFailed, Err: err}
 	}
-	switch n, _ := r.Counts(); {
+	switch _, steps := r.Counts(); {
 	case r.Differs():
 		return &exitError{Code: exitNo}
-	case n[compare.NotRun] == len(r.Cases):
+	case steps == 0:
 		return &exitError{Code: exitFailed, Err: errors.New("nothing was compared")}
 	}
 	return nil
