@@ -1,6 +1,7 @@
 """kafka-python: the protocol in Python alone."""
 
 import os
+import queue
 import sys
 import threading
 
@@ -9,7 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import NoError
+from kafka.errors import KafkaError, NoError
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
 from features import Config, Record, Unsupported
@@ -164,7 +165,7 @@ class GroupMember(Member, ConsumerRebalanceListener):
     def __init__(self, consumer, topic):
         super().__init__()
         self.consumer = consumer
-        self.leaving, self.wanted, self.committed = threading.Event(), threading.Event(), threading.Event()
+        self.leaving, self.wanted, self.committed = threading.Event(), threading.Event(), queue.Queue()
         consumer.subscribe([topic], listener=self)
         self.thread = threading.Thread(target=self.work, daemon=True)
         self.thread.start()
@@ -173,9 +174,13 @@ class GroupMember(Member, ConsumerRebalanceListener):
         while not self.leaving.is_set():
             for found in self.consumer.poll(timeout_ms=1000).values():
                 self.read += [(m.partition, m.offset) for m in found]
-            if self.wanted.is_set() and not self.committed.is_set():
-                self.consumer.commit()
-                self.committed.set()
+            if self.wanted.is_set():
+                self.wanted.clear()
+                try:
+                    self.consumer.commit()
+                    self.committed.put(None)
+                except KafkaError as e:
+                    self.committed.put(e)
         self.consumer.close()
 
     def on_partitions_assigned(self, assigned):
@@ -191,8 +196,9 @@ class GroupMember(Member, ConsumerRebalanceListener):
 
     def commit(self):
         self.wanted.set()
-        if not self.committed.wait(WAIT):
-            raise TimeoutError(f"not committed after {WAIT} s")
+        error = self.committed.get(timeout=WAIT)
+        if error is not None:
+            raise error
 
     def leave(self):
         self.leaving.set()
