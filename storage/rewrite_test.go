@@ -74,6 +74,9 @@ func TestRewriteReplacesSegments(t *testing.T) {
 			if err != nil || !res.Replaced || res.SizeAfter*3 != res.SizeBefore {
 				t.Fatalf("rewrite: %+v, %v, want a third of the bytes", res, err)
 			}
+			if info, err := rig.fs.Stat(segmentFile(testLogDir, 0, logSuffix)); err != nil || !info.ModTime.Equal(rig.now()) {
+				t.Errorf("time of the new file: %v, %v, want that of the last append to the old ones, %v", info.ModTime, err, rig.now())
+			}
 			switch stop {
 			case "clean":
 				rig.stop(l)
@@ -150,6 +153,12 @@ func TestRewriteIsRefusedWhereItCannotBe(t *testing.T) {
 			t.Errorf("%d segments from offset %d on: got %v, want ErrNotRewritable", c.count, c.base, err)
 		}
 	}
+	point := l.commit.recoveryPoint
+	l.commit.recoveryPoint = 5
+	if _, err := l.Rewrite(0, 2, keepOffsets()); !errors.Is(err, ErrNotRewritable) {
+		t.Errorf("segments that end beyond the recovery point: got %v, want ErrNotRewritable", err)
+	}
+	l.commit.recoveryPoint = point
 	own := errors.New("my own")
 	if _, err := l.Rewrite(0, 1, func(record.Batch) (record.Batch, error) { return nil, own }); !errors.Is(err, own) {
 		t.Errorf("error of keep: got %v", err)
