@@ -1,10 +1,13 @@
 package groups
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
 )
 
 func set(group, topic string, partition int32, offset, at int64) change {
@@ -115,5 +118,73 @@ func TestOffsetsOfADeletedTopicAreListed(t *testing.T) {
 	got := s.ofTopic("t", id)
 	if want := []string{"a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A group that had offsets before it had members is known by its members from then on:
+// nothing is left of it without them, after a replay too.
+func TestReplayForgetsASimpleGroupThatGotMembers(t *testing.T) {
+	id := storage.TopicID{1}
+	env := newGroupWorld().env
+	for name, membership := range map[string]struct{ there, gone []logRecord }{
+		"classic":  {[]logRecord{newClassicGroup("g", env, start).record().encode()}, newClassicGroup("g", env, start).tombstones()},
+		"consumer": {[]logRecord{modernRecord{kind: typeConsumerEpoch, body: epochBody{epoch: 2}}.encode("g")}, newConsumerGroup("g", env).tombstones()},
+		"share":    {[]logRecord{modernRecord{kind: typeShareEpoch, body: shareEpochBody{epoch: 2}}.encode("g")}, newShareGroup("g", env).tombstones()},
+	} {
+		s := newShard(env)
+		offset := set("g", "t", 0, 1, 0)
+		offset.offset.TopicID = id
+		removed := change{group: "g", key: offset.key}
+		for _, r := range slices.Concat([]logRecord{offset.record()}, membership.there, []logRecord{removed.record()}, membership.gone) {
+			b := runtime.NewBatch()
+			b.Append(record.Record{Key: r.key, Value: r.value})
+			if err := s.replayRecord(b.Bytes(), record.Record{Key: r.key, Value: r.value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e := s.entries["g"]; e != nil {
+			t.Errorf("%s group: got %+v, want none", name, e)
+		}
+	}
+}
+
+// An offset that is removed stays so when a transaction ends that would have changed it.
+func TestRemovedOffsetDoesNotComeBackWithATransaction(t *testing.T) {
+	s := newShard(nil)
+	s.apply(set("g", "t", 0, 1, 0))
+	s.stage(9, set("g", "t", 0, 2, 1))
+	s.stage(9, set("g", "t", 1, 3, 2))
+	s.apply(change{group: "g", key: offsetKey{"t", 0}, recordOffset: 3})
+	if n := s.entries["g"].unstable[offsetKey{"t", 0}]; n != 0 {
+		t.Errorf("%d transactions would change the removed offset, want none", n)
+	}
+	s.end(9, true)
+	if got, ok := committed(t, s, "g", "t", 0); ok {
+		t.Errorf("t-0: got %d, want nothing", got)
+	}
+	if got, ok := committed(t, s, "g", "t", 1); got != 3 || !ok {
+		t.Errorf("t-1: got %d %v, want 3", got, ok)
+	}
+}
+
+// Kafka before 4.1 wrote a record for the topics of a group, which goes with the group's
+// next epoch.
+func TestRecordOfTopicsGoesWithTheNextEpoch(t *testing.T) {
+	w := newGroupWorld()
+	w.topic("orders", 1)
+	for _, r := range []modernRecord{{kind: typeConsumerEpoch, body: epochBody{epoch: 2}}, {kind: typeConsumerTopics, body: topicsBody{}}} {
+		l := r.encode(scriptGroup)
+		if err := w.shard.replayConsumer(l.key, l.value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &ConsumerHeartbeatRequest{Group: scriptGroup, MemberID: "m", Topics: []string{"orders"}, Owned: []TopicPartitions{}, RebalanceTimeoutMs: 1000}
+	w.call(func() step { return w.shard.consumerHeartbeat(w.now, w.entry(), r, func(ConsumerHeartbeat, error) {}) })
+	want := modernRecord{kind: typeConsumerTopics}.encode(scriptGroup)
+	if n := len(slices.DeleteFunc(slices.Clone(w.log), func(l logRecord) bool { return !bytes.Equal(l.key, want.key) || l.value != nil })); n != 1 {
+		t.Errorf("the record of topics is removed %d times, want once", n)
+	}
+	if w.entry().consumer().oldTopics {
+		t.Error("the group has a record of topics still")
 	}
 }
