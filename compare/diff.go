@@ -18,7 +18,9 @@ type Report struct {
 	// Stale are expected differences that the run looked for and did not find.
 	Stale []Expected
 
-	replays string // the file of the session that was replayed; "" when scenarios ran
+	recorded bool     // B is a recording of Kafka
+	files    []string // Options.Files
+	replays  string   // the file of the session that was replayed; "" when scenarios ran
 }
 
 // CaseResult is one case, compared.

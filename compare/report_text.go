@@ -58,7 +58,14 @@ func (r *Report) Repeat(c *CaseResult) string {
 	if r.replays != "" {
 		return r.repeatReplay()
 	}
-	s := fmt.Sprintf("gateway compare -a %s -b %s --seed %d", r.A.Addr, r.B.Addr, r.Seed)
+	b := "-b " + r.B.Addr
+	if r.recorded {
+		b = "--recorded"
+	}
+	s := fmt.Sprintf("gateway compare -a %s %s --seed %d", r.A.Addr, b, r.Seed)
+	for _, name := range r.files {
+		s += " --file " + name
+	}
 	if r.Strict {
 		s += " --strict"
 	}

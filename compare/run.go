@@ -27,6 +27,8 @@ type Options struct {
 	ChangeBrokers bool
 	// Expected are the differences that are meant.
 	Expected []Expected
+	// Files are those that the scenarios were read from, for the command that repeats a case; none are built in.
+	Files []string
 	// Progress is told of each case before it runs; nil is not.
 	Progress func(done, all int, c Case)
 	// Log takes remarks: what could not be cleaned up. Nil drops them.
@@ -95,7 +97,7 @@ type Answer struct {
 // Run runs the scenarios against both brokers. An error means that the comparison could not be done; then the report
 // holds what was done before. When ctx ends, what the run made is still cleaned up.
 func Run(ctx context.Context, scenarios []*Scenario, o Options) (*Report, error) {
-	r := &Report{Seed: o.Seed, Strict: o.Strict, ChangeBrokers: o.ChangeBrokers, Versions: o.Versions}
+	r := &Report{Seed: o.Seed, Strict: o.Strict, ChangeBrokers: o.ChangeBrokers, Versions: o.Versions, recorded: o.Golden != nil, files: o.Files}
 	for i, addr := range []string{o.A, o.B} {
 		if i == 1 && o.Golden != nil {
 			r.B = &Broker{Addr: "recording of Kafka " + o.Golden.Kafka, Product: "other", Release: o.Golden.release(), Version: o.Golden.Kafka, APIs: o.Golden.APIs}

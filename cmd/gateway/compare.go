@@ -184,7 +184,7 @@ func compareOptions(f *compareFlags) (*compare.Options, error) {
 	if !slices.Contains([]string{"min", "max", "all"}, f.versions) {
 		return nil, fmt.Errorf("--api-versions: got %q, want min, max or all", f.versions)
 	}
-	o := &compare.Options{A: f.a, B: f.b, Versions: f.versions, Seed: f.seed, Strict: f.strict, ChangeBrokers: f.changeBrokers}
+	o := &compare.Options{A: f.a, B: f.b, Versions: f.versions, Seed: f.seed, Strict: f.strict, ChangeBrokers: f.changeBrokers, Files: f.files}
 	var err error
 	if f.golden {
 		if f.strict {

@@ -44,14 +44,21 @@ func compareCommand(t *testing.T, args ...string) (int, string) {
 	return exitCodeOf(root.ExecuteContext(t.Context())), out.String()
 }
 
-func TestCompareExitCodes(t *testing.T) {
-	a, b := memoryGateway(t, nil), memoryGateway(t, map[string]string{"num.partitions": "3", "message.max.bytes": "2000"})
+// mineScenario writes a scenario that is not built in, which shows num.partitions, and returns its file.
+func mineScenario(t *testing.T) string {
+	t.Helper()
 	scenario := filepath.Join(t.TempDir(), "mine.yaml")
 	text := "why: a topic's default number of partitions\ntags: [mine]\nsteps:\n- api: CreateTopics\n  send:\n    timeoutMs: 5000\n" +
 		"    topics: [{name: \"${prefix}x\", numPartitions: -1, replicationFactor: -1}]\n"
 	if err := os.WriteFile(scenario, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return scenario
+}
+
+func TestCompareExitCodes(t *testing.T) {
+	a, b := memoryGateway(t, nil), memoryGateway(t, map[string]string{"num.partitions": "3", "message.max.bytes": "2000"})
+	scenario := mineScenario(t)
 	for _, c := range []struct {
 		args []string
 		want int
@@ -85,6 +92,7 @@ func TestCompareExitCodes(t *testing.T) {
 // TestCompareFlags shows what each flag does to a run.
 func TestCompareFlags(t *testing.T) {
 	a, b := memoryGateway(t, nil), memoryGateway(t, map[string]string{"num.partitions": "3"})
+	mine := mineScenario(t)
 	count := func(out, what string) int { return strings.Count("\n"+out, "\n"+what) }
 	for _, c := range []struct {
 		what string
@@ -126,6 +134,10 @@ func TestCompareFlags(t *testing.T) {
 			return strings.Contains(s, "this needs") && strings.Contains(s, "1 not run")
 		}},
 		{"--recorded", []string{"-a", a, "--recorded", "describe-cluster"}, func(s string) bool { return strings.Contains(s, "3 same") }},
+		{"--file", []string{"-a", a, "-b", b, "--file", mine, "--seed", "5"}, func(s string) bool { return strings.Contains(s, "--seed 5 --file "+mine+" mine\n") }},
+		{"--recorded again", []string{"-a", b, "--recorded", "create-topics@v7", "--seed", "5"}, func(s string) bool {
+			return strings.Contains(s, "again: gateway compare -a "+b+" --recorded --seed 5 create-topics@v7\n")
+		}},
 		{"-o matrix", []string{"-a", a, "--recorded", "-o", "matrix", "describe-cluster"}, func(s string) bool {
 			return strings.HasPrefix(s, "kafka 4.4.0\n") && count(s, "60 DescribeCluster 0 2 same") == 1 && count(s, "0 Produce 3 13 not run") == 1
 		}},
