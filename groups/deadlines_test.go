@@ -105,11 +105,20 @@ func TestDeadlineThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 		}
 		setDeadline(t, c, "g", start.Add(2*time.Second), func(m *fakeMachine) { m.writes = true })
 		mend := d.breaks()
-		pass(4500 * time.Millisecond)
+		pass(4500 * time.Millisecond) // tried at 2, 3 and 4 s
+		if got := outcome(peek(t.Context(), c, "g")); got != "1" {
+			t.Errorf("value: got %s, want 1", got)
+		}
 		wantTicks(t, c, "g")
+		w := c.ownerOf("g")
+		w.mu.Lock()
+		if m := fake(w.shard, "g"); m.tries != 3 || m.asked > 50 {
+			t.Errorf("tried %d times and asked %d times, want 3 times and no more than is needed", m.tries, m.asked)
+		}
+		w.mu.Unlock()
 		mend()
 		pass(time.Second)
-		wantTicks(t, c, "g", 5*time.Second) // tried at 2, 3 and 4 s, then at 5
+		wantTicks(t, c, "g", 5*time.Second) // tried at 5 s again
 	})
 }
 

@@ -24,6 +24,8 @@ type fakeMachine struct {
 	refuse   error // checkDelete, checkOffsetDelete and checkCommit
 	reads    string
 	expiry   func(topic string, commitMs int64, retention time.Duration) (time.Time, bool)
+	// asked and tries count the calls of next and tick.
+	asked, tries int
 }
 
 // fakeRecord is a record of a type that nobody knows, so that a replay leaves it alone.
@@ -32,9 +34,14 @@ func fakeRecord(size int) logRecord { return logRecord{key: []byte{0, 99}, value
 func (m *fakeMachine) kind() Kind           { return KindClassic }
 func (m *fakeMachine) state() string        { return "Stable" }
 func (m *fakeMachine) protocolType() string { return "consumer" }
-func (m *fakeMachine) next() time.Time      { return m.deadline }
+
+func (m *fakeMachine) next() time.Time {
+	m.asked++
+	return m.deadline
+}
 
 func (m *fakeMachine) tick(now time.Time) step {
+	m.tries++
 	met := func(now time.Time) {
 		m.ticks = append(m.ticks, now.Sub(start))
 		m.deadline = time.Time{}
