@@ -65,6 +65,7 @@ func TestFullStoreStillDeletes(t *testing.T) {
 	closeStore(t, s)
 }
 
+// TestRefusedForWantOfSpaceIsLoggedOnce appends to a log that has no more room.
 func TestRefusedForWantOfSpaceIsLoggedOnce(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{Capacity: 64 << 10})
 	rig := newLogRig(t, mem)
@@ -74,7 +75,11 @@ func TestRefusedForWantOfSpaceIsLoggedOnce(t *testing.T) {
 	value := strings.Repeat("x", 1000)
 	refused := 0
 	for refused < 5 {
-		if _, err := l.Append(testBatch(value), AppendOptions{}); err != nil {
+		a, err := l.Append(testBatch(value), AppendOptions{})
+		if err == nil {
+			err = l.WaitDurable(context.Background(), a) // else the log would say that it takes appends again
+		}
+		if err != nil {
 			refused++
 		}
 	}
