@@ -354,7 +354,8 @@ func TestStopSetsNoLogAside(t *testing.T) {
 	}
 }
 
-// TestLogThatChangesIsLeftForLater has a log lose what a pass was to begin with, and another go offline in one.
+// TestLogThatChangesIsLeftForLater has a log lose what a pass was to begin with, and two go offline in one: by damage in
+// what was clean before, and in what was not.
 func TestLogThatChangesIsLeftForLater(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	now := time.UnixMilli(1_700_000_000_000)
@@ -374,26 +375,30 @@ func TestLogThatChangesIsLeftForLater(t *testing.T) {
 		t.Error("a pass from below the log start was made")
 	}
 	c.give(l)
-	damaged := topicLog(t, s, "damaged", small())
-	fill(t, damaged, 50, 50, now)
-	c.Compact(context.Background())
-	f, err := mem.Open("data/damaged-0/00000000000000000000.log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt([]byte("damage"), record.HeaderSize); err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	fill(t, damaged, 50, 5, now)
-	for range 2 {
-		c.Compact(context.Background())
-	}
-	if got := damaged.Status(); got != storage.StatusOffline {
-		t.Errorf("status of the damaged log: %v, want offline", got)
+	for _, name := range []string{"damaged", "never-clean"} {
+		damaged := topicLog(t, s, name, small())
+		fill(t, damaged, 50, 50, now)
+		if name == "damaged" {
+			c.Compact(context.Background())
+		}
+		f, err := mem.Open("data/" + name + "-0/00000000000000000000.log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("damage"), record.HeaderSize); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		fill(t, damaged, 50, 5, now)
+		for range 2 {
+			c.Compact(context.Background())
+		}
+		if got := damaged.Status(); got != storage.StatusOffline {
+			t.Errorf("status of %s: %v, want offline", name, got)
+		}
 	}
 	if st := c.Stats(); st.Passes != 2 || len(st.SetAside) > 0 {
-		t.Errorf("stats %+v, want a pass over each log before that, and nothing set aside", st)
+		t.Errorf("stats %+v, want a pass over each of two logs before that, and nothing set aside", st)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -124,7 +124,7 @@ func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (ma
 	}
 	txns := newTransactions(aborted)
 	for next := ch.firstDirty; next < ch.ceiling; {
-		res, err := l.Read(c.buffer[:0], storage.ReadRequest{Offset: next, MaxBytes: readBytes, MinOneBatch: true})
+		res, err := l.Read(c.buffer[:0], storage.ReadRequest{Offset: next, MaxBytes: readBytes, MinOneBatch: true, VerifyCRC: true})
 		if err != nil {
 			return 0, err
 		}
@@ -136,10 +136,8 @@ func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (ma
 			return 0, err
 		}
 		for rest := res.Data; len(rest) > 0; {
-			var b record.Batch
-			if b, rest, err = record.Cut(rest); err != nil {
-				return 0, fmt.Errorf("read at offset %d: %w", next, err)
-			}
+			b := record.Batch(rest)
+			b, rest = b[:b.Size()], rest[b.Size():]
 			if b.BaseOffset() >= ch.ceiling {
 				return ch.ceiling, nil
 			}

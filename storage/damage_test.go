@@ -68,6 +68,12 @@ func TestMissingEndBelowTheRecoveryPointIsDamage(t *testing.T) {
 }
 
 func TestDamageMetWhileReadingTakesTheLogOffline(t *testing.T) {
+	t.Run("header", func(t *testing.T) { testReadMeetsDamage(t, record.MagicPos, false) })
+	t.Run("record", func(t *testing.T) { testReadMeetsDamage(t, record.HeaderSize, true) })
+}
+
+// testReadMeetsDamage reads the second of two batches, of which the byte at a position is another than was written.
+func testReadMeetsDamage(t *testing.T, at int64, verify bool) {
 	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
 	l := rig.start()
 	appendDurably(t, l, testBatch("a"))
@@ -78,13 +84,13 @@ func TestDamageMetWhileReadingTakesTheLogOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := int64(len(testBatch("a")))
-	if _, err := f.WriteAt([]byte{9}, size+record.MagicPos); err != nil {
+	if _, err := f.WriteAt([]byte{9}, size+at); err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
 	poke := make(chan struct{}, 1)
 	defer l.Watch(poke)()
-	_, err = l.Read(nil, ReadRequest{Offset: 1, MaxBytes: 1000})
+	_, err = l.Read(nil, ReadRequest{Offset: 1, MaxBytes: 1000, VerifyCRC: verify})
 	var c *CorruptError
 	if !errors.Is(err, ErrOffline) || !errors.As(err, &c) || c.File != name || c.Position != size {
 		t.Errorf("read: got %v, want ErrOffline with damage in %s at %d", err, name, size)

@@ -154,6 +154,8 @@ type ReadRequest struct {
 	Isolation Isolation
 	// MinOneBatch returns the first batch even when it exceeds MaxBytes.
 	MinOneBatch bool
+	// VerifyCRC looks for changed bytes within the batches too, where otherwise only their headers are checked.
+	VerifyCRC bool
 }
 
 // ReadResult is what was read and the offsets at the moment before the read.

@@ -302,6 +302,9 @@ func (l *Log) readSegment(v *view, i int, dst []byte, r ReadRequest, bound int64
 		}
 		var taken int64
 		taken, next, first, err = l.takeBatches(s, b, position, next, left, bound)
+		if err == nil && r.VerifyCRC {
+			err = l.verifyBatches(s, b[:taken], position)
+		}
 		if err != nil {
 			return dst, 0, false, err
 		}
@@ -338,6 +341,18 @@ func (l *Log) takeBatches(s *segment, b []byte, position, next, left, bound int6
 		taken += n
 	}
 	return taken, next, first, nil
+}
+
+// verifyBatches checks the checksums of whole batches that were read at position.
+func (l *Log) verifyBatches(s *segment, b []byte, position int64) error {
+	for len(b) > 0 {
+		size := record.Batch(b).Size()
+		if err := record.Batch(b[:size]).VerifyCRC(); err != nil {
+			return l.corrupt(s, position, err.Error())
+		}
+		b, position = b[size:], position+int64(size)
+	}
+	return nil
 }
 
 // aborted appends the aborted transactions that overlap [from, to), by first offset. The first segment that can have
