@@ -29,7 +29,7 @@ type Normaliser struct{ Name, Does string }
 
 // Normalisers lists the rules, for the report.
 var Normalisers = []Normaliser{
-	{"id", "topic, producer, member, cluster, node and session ids, hosts, ports, log directories and leader epochs get a name at first sight within a case, by which they are compared from then on; null, zero and negative values stay"},
+	{"id", "topic, producer, member, cluster, node and session ids, hosts, ports, log directories and leader epochs get a name at first sight within a case, by which they are compared from then on; null, empty and negative values stay, and so do a session id of 0 and a current leader beside an error that gives no reason to name it"},
 	{"prefix", "the prefix of names that a run makes up is written ~"},
 	{"clock", "a timestamp that the broker took from its clock during the run is <clock>; one that the scenario sent, counted from its now, is <now +N>"},
 	{"stored", "in keys and values of __consumer_offsets ids of topics, ids that a broker gave to members and times of the run stand by their names"},
@@ -115,6 +115,7 @@ type walk struct {
 	step   *Step
 	asked  []string
 	filter bool
+	plain  bool // within a current leader that nobody is told of
 	out    []FieldValue
 }
 
@@ -133,13 +134,27 @@ func (w *walk) structure(at string, node *Node) {
 		}
 		switch c.Kind {
 		case Struct:
+			w.plain = untoldLeader(node, c)
 			w.structure(p, c)
+			w.plain = false
 		case Array:
 			w.array(p, c)
 		default:
 			w.leaf(p, c, logAppendTime)
 		}
 	}
+}
+
+// untoldLeader reports whether a field is the current leader of a partition whose error is none for which Kafka says who
+// that is. It then holds what the message is made with, in ShareFetch a broker and an epoch 0, which look like those of a
+// Kafka that was never restarted. Kafka: KafkaApis.handleFetchRequest, processShareFetchResponse,
+// processShareAcknowledgeResponse.
+func untoldLeader(partition, field *Node) bool {
+	if field.Name != "currentLeader" {
+		return false
+	}
+	code := partition.Child("errorCode")
+	return code == nil || code.Value != int64(kerr.NotLeaderForPartition.Code) && code.Value != int64(kerr.FencedLeaderEpoch.Code)
 }
 
 func join(at, name string) string {
@@ -347,7 +362,7 @@ func (w *walk) leaf(at string, c *Node, logAppendTime bool) {
 		switch {
 		case group != "":
 			rule("prefix", group)
-		case bound[name] != "" && (v > 0 || v == 0 && name != "sessionid"):
+		case bound[name] != "" && !w.plain && (v > 0 || v == 0 && name != "sessionid"):
 			rule("id", w.bind(bound[name], strconv.FormatInt(v, 10)))
 		case slices.Contains(clocks, name) && w.sent[v]:
 			rule("clock", fmt.Sprintf("<now %+d>", v-w.now))

@@ -136,7 +136,9 @@ func (r rebinding) structs(recorded, live *Node, at place, certain bool) {
 		}
 		switch c.Kind {
 		case Struct:
-			r.structs(c, l, at, certain)
+			if !untoldLeader(recorded, c) && !untoldLeader(live, l) {
+				r.structs(c, l, at, certain)
+			}
 		case Array:
 			r.arrays(c, l, at, certain)
 		default:

@@ -76,6 +76,22 @@ func TestTopicIDsAndLeaderEpochsAreRebound(t *testing.T) {
 	wantField(t, list, "topics[0].partitions[0].currentLeaderEpoch", int64(5))
 }
 
+// TestUntoldLeaderIsNotRebound has a ShareFetch after which 0 is still the epoch that the other broker calls 5: of a leader
+// that an answer does not tell it says 0, too.
+func TestUntoldLeaderIsNotRebound(t *testing.T) {
+	r := rebinding{}
+	topics := func(epoch int) any {
+		return []any{map[string]any{"name": "a", "topicId": UUID{15: 1}, "partitions": []any{map[string]any{"partitionIndex": 0, "leaderEpoch": epoch}}}}
+	}
+	r.learn(nil, parsedAnswer(t, "Metadata", 12, map[string]any{"topics": topics(0)}), parsedAnswer(t, "Metadata", 12, map[string]any{"topics": topics(5)}))
+	shared := parsedAnswer(t, "ShareFetch", 1, map[string]any{"responses": []any{
+		map[string]any{"topicId": UUID{15: 1}, "partitions": []any{map[string]any{"partitionIndex": 0}}}}})
+	r.learn(nil, shared, shared)
+	fetch := r.sentAs(t, parsedRequest(t, "Fetch", 13, map[string]any{"topics": []any{
+		map[string]any{"topicId": UUID{15: 1}, "partitions": []any{map[string]any{"partition": 0, "currentLeaderEpoch": 0}}}}}))
+	wantField(t, fetch, "topics[0].partitions[0].currentLeaderEpoch", int64(5))
+}
+
 // TestProducersAreRebound has the other broker give another id and epoch; the batch keeps its records, and its CRC holds.
 func TestProducersAreRebound(t *testing.T) {
 	r := rebinding{}
