@@ -128,11 +128,6 @@ var differences = []difference{
 	{78, "more than 1,048,576 partitions, in all share sessions", "SHARE_SESSION_LIMIT_REACHED"},
 }
 
-// frameLimits are told on the page, since Kafka has one limit for all keys.
-const frameLimitsText = "A frame of Produce may have `socket.request.max.bytes` (100 MiB), one of JoinGroup, SyncGroup, " +
-	"OffsetCommit, TxnOffsetCommit and CreateTopics 32 MiB, any other 2 MiB. Kafka has the first limit for all. " +
-	"A larger frame closes the connection.\n"
-
 // compatibilityPage returns docs/compatibility.md; matrix is its section on what was compared.
 func compatibilityPage(matrix string) string {
 	var b strings.Builder
@@ -152,7 +147,7 @@ func compatibilityPage(matrix string) string {
 	for _, d := range differences {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", keyName(d.key), d.what, d.gets)
 	}
-	b.WriteString("\n" + frameLimitsText)
+	b.WriteString("\n[limits.md](limits.md) has the limits that Kafka does not have, that of each key's frames among them.\n")
 	b.WriteString("\n## Not served\n\nNot advertised either, so that clients do not send them.\n\n")
 	b.WriteString("| key | API | Kafka's versions |\n| ---: | --- | --- |\n")
 	for _, k := range kafkaKeys {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
@@ -184,6 +185,8 @@ func limitsPage() string {
 		{"milliseconds that a connection may be silent", byDefault("connections.max.idle.ms"), "it is closed; one with a request under way is not silent"},
 		{"incremental fetch sessions", byDefault("max.incremental.fetch.session.cache.slots"), "the fetch is answered without a session"},
 		{"partitions in all incremental fetch sessions", number(fmt.Sprint(maxSessionPartitions)), "the fetch is answered without a session; a session that grows beyond it is dropped"},
+		{"share sessions", byDefault("group.share.max.share.sessions"), "SHARE_SESSION_LIMIT_REACHED"},
+		{"partitions in all share sessions", number(fmt.Sprint(share.MaxSessionPartitions)) + "; Kafka has no such limit", "SHARE_SESSION_LIMIT_REACHED"},
 	} {
 		fmt.Fprintf(&w, "| %s | %s | %s |\n", row[0], row[1], row[2])
 	}
@@ -200,6 +203,7 @@ func limitsPage() string {
 		{"offsets in one OffsetCommit", "what fits into one batch of `__consumer_offsets`, as in Kafka", "UNKNOWN_SERVER_ERROR for each, without a look at them"},
 		{"bytes of a regular expression of ConsumerGroupHeartbeat", number(fmt.Sprint(groups.MaxRegexBytes)) + "; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},
 		{"steps that the regular expressions of a group take for all topics", number(fmt.Sprint(groups.MaxRegexSteps)) + ", instructions times bytes of names; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION for a new one"},
+		{"bytes that an answer says again of groups and offsets that are named more than once", number(fmt.Sprint(mostRepeated)) + "; Kafka has no such limit", "INVALID_REQUEST for the next that is named again"},
 		{"configs in an answer to DescribeConfigs", number(fmt.Sprint(maxDescribed)), "INVALID_REQUEST for the resources that are too many"},
 		{"bytes of a config's value", number(fmt.Sprint(maxConfigValue)), "INVALID_CONFIG"},
 	} {

@@ -28,9 +28,9 @@ const (
 	EpochClose = -1 // ends it
 )
 
-// maxSessionPartitions is how many partitions all sessions may want together, which is
+// MaxSessionPartitions is how many partitions all sessions may want together, which is
 // about 130 MB. A request names as many as fit into its frame, whether they exist or not.
-const maxSessionPartitions = 1 << 20
+const MaxSessionPartitions = 1 << 20
 
 // sessions are those of all groups. Only room need be set. Differs from Kafka: the
 // partitions of all sessions are bounded.

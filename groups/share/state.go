@@ -40,7 +40,7 @@ func New(o Options) *State {
 		panic("share: Options.Store and Options.Now must be set")
 	}
 	o.setDefaults()
-	st := &State{o: o, alarm: runtime.NewAlarm(), stopped: make(chan struct{}), sessions: sessions{room: maxSessionPartitions}}
+	st := &State{o: o, alarm: runtime.NewAlarm(), stopped: make(chan struct{}), sessions: sessions{room: MaxSessionPartitions}}
 	st.prune = st.alarm.Every(o.Config.PruneInterval, o.Now())
 	o.Store.OnTopicDeleted(st.topicDeleted)
 	return st
