@@ -103,6 +103,9 @@ passes against Apache Kafka 4.4.0 too, by `compat_test/clients/run -a HOST:PORT`
 
 ## Versions
 
+[compat_test/clients](../compat_test/clients/README.md) says what each of them is; `franz-go-oldest` is franz-go held to
+the versions of Kafka 1.1.
+
 P
   awk -F '\t' '
     BEGIN { print "| client | version |"; print "| --- | --- |" }
