@@ -116,12 +116,13 @@ func (r *retirements) keep(id TopicID) {
 	r.unmoved[id] = true
 }
 
-// retire moves the directories of a deleted topic, none of which is in use, out of the way.
+// retire moves the directories of a deleted topic, none of which is in use, out of the way. That a checkpoint cannot be
+// written, for want of the space that they hold, keeps none in its place: clearPlaces sees to the lines that it still has.
 func (s *Store) retire(t *Topic, partitions int32) (err error) {
 	s.retiring.moves.Lock()
 	defer s.retiring.moves.Unlock()
 	if err := s.checkpoints.drop(t.name, partitions); err != nil {
-		return err
+		s.o.Logger.Warn("checkpoint still has partitions of a deleted topic", "topic", t.name, "id", t.id.String(), "err", err)
 	}
 	due := s.o.Now().Add(t.Config().fileDeleteDelay())
 	for p := range partitions {

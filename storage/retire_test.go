@@ -219,6 +219,47 @@ func TestDirectoryThatCouldNotMoveMovesForTheNextTopic(t *testing.T) {
 	checkValues(t, fresh, 0, "new")
 }
 
+// TestDirectoriesMoveWithoutRoomForACheckpoint deletes a topic while no checkpoint can be written. What its directories hold is
+// free then, and the line that the file keeps meets no new topic, over a restart neither.
+func TestDirectoriesMoveWithoutRoomForACheckpoint(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		mem := vfs.NewMem(vfs.MemOptions{})
+		full := false
+		s := openStore(t, vfs.Inject(mem, func(o vfs.Op) error {
+			if full && o.Kind == vfs.OpWriteAt && strings.HasPrefix(filepath.Base(o.Name), logStartCheckpoint) {
+				return vfs.ErrNoSpace
+			}
+			return nil
+		}))
+		old := createTopic(t, s, "orders", 1, "file.delete.delay.ms", "0")
+		mustProduce(t, old, 0, "a")
+		mustProduce(t, old, 0, "b")
+		l, _ := old.Partition(0)
+		if _, err := l.DeleteBefore(1); err != nil {
+			t.Fatal(err)
+		}
+		full = true
+		if err := s.DeleteTopic(old.ID()); err != nil {
+			t.Fatal(err)
+		}
+		s.removeRetired()
+		if got := dirNames(t, mem, "orders-0", deleteSuffix); len(got) != 0 {
+			t.Errorf("directories %v of the deleted topic, want none", got)
+		}
+		if restart {
+			s.Close()
+			s = openStore(t, mem)
+		} else if _, err := s.CreateTopic(TopicSpec{Name: "orders", Partitions: 1}); !errors.Is(err, ErrStorage) {
+			t.Errorf("create a topic of which a checkpoint has an old line: %v, want ErrStorage", err)
+		}
+		full = false
+		fresh := createTopic(t, s, "orders", 1)
+		mustProduce(t, fresh, 0, "new")
+		checkValues(t, fresh, 0, "new")
+		closeStore(t, s)
+	}
+}
+
 // TestDeletedTopicStaysDeletedOverKill: field case REC-11.
 func TestDeletedTopicStaysDeletedOverKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
