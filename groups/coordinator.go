@@ -97,8 +97,9 @@ func New(o Options) *Coordinator {
 }
 
 // Run reads the partitions of __consumer_offsets that exist, and keeps the deadlines
-// of the groups that are read until ctx ends. Then it refuses calls, answers those that wait or are
-// parked with ErrNotAvailable, and returns when nothing is on its way to the disk.
+// of the groups that are read until ctx ends. Then it refuses calls, answers those that
+// wait or are parked with ErrNotAvailable, and returns when nothing is on its way to the
+// disk.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var loads sync.WaitGroup
 	loads.Go(func() { c.load(ctx) })

@@ -15,8 +15,8 @@ import (
 // loaders is how many partitions are read at a time. Kafka: group.coordinator.threads.
 const loaders = 4
 
-// load reads all partitions, but begins with none once ctx is over. A
-// partition answers, and its deadlines are kept, as soon as it is read. Kafka:
+// load reads all partitions, but begins with none once ctx is over. A partition answers,
+// and its deadlines are kept, as soon as it is read. Kafka:
 // CoordinatorRuntime.scheduleLoadOperation.
 func (c *Coordinator) load(ctx context.Context) {
 	owners := c.all()

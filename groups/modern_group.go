@@ -18,8 +18,8 @@ import (
 // modernGroup is what consumer and share groups have alike: the coordinator divides the
 // partitions, and three epochs tell how far that is. The group's rises with every change
 // of members, subscriptions and topics. The target's is the group epoch that the present
-// target was made for. A member's is that of the target it has reached. M is a member. Kafka:
-// ModernGroup.
+// target was made for. A member's is that of the target it has reached. M is a member.
+// Kafka: ModernGroup.
 type modernGroup[M any] struct {
 	id  string
 	env *env

@@ -41,10 +41,10 @@ func (st *State) Tick() {
 }
 
 // refresh makes old snapshots anew, and returns the offset before which the log holds
-// nothing that is needed: its end when nothing is stored, 0 when that is not known. A snapshot that nothing was added to
-// is made anew too when it keeps records that others need no more; where each state has
-// one record, all is as short as can be. Caller holds mu. Kafka:
-// ShareCoordinatorShard.snapshotColdPartitions, ShareCoordinatorOffsetsManager.
+// nothing that is needed: its end when nothing is stored, 0 when that is not known. A
+// snapshot that nothing was added to is made anew too when it keeps records that others
+// need no more; where each state has one record, all is as short as can be. Caller holds
+// mu. Kafka: ShareCoordinatorShard.snapshotColdPartitions, ShareCoordinatorOffsetsManager.
 func (s *shard) refresh(now time.Time) (keep int64) {
 	if s.inFlight.Len() > 0 {
 		return 0
