@@ -479,11 +479,9 @@ func (s *Store) SetResourceConfigs(kind int8, name string, configs map[string]st
 func (s *Store) NextProducerID() (int64, error) { return s.producerIDs.next(s) }
 
 // LockedError says that another process has the data directory open. It is a vfs.ErrLocked.
-type LockedError struct{ Dir string }
+type LockedError struct{}
 
-func (e *LockedError) Error() string {
-	return fmt.Sprintf("data directory %s is in use by another process", e.Dir)
-}
+func (e *LockedError) Error() string { return "it is in use by another process" }
 
 // Is reports whether target is vfs.ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == vfs.ErrLocked }

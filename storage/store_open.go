@@ -50,7 +50,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s.lock, err = s.fs.Lock(filepath.Join(dir, lockFile))
 	if errors.Is(err, vfs.ErrLocked) {
-		return nil, &LockedError{Dir: dir}
+		return nil, &LockedError{}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)

@@ -70,13 +70,28 @@ func TestServeRefusesAnAddressInUse(t *testing.T) {
 	}
 }
 
+func TestServeNamesADirectoryThatIsInUseOnce(t *testing.T) {
+	dir := t.TempDir()
+	store, err := storage.Open(dir, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, err := runLines(t.Context(), t, nil, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--log-level", "error")
+	if code != exitData || err == nil || strings.Count(err.Error(), dir) != 1 {
+		t.Errorf("got exit code %d, %v; want %d and the directory once", code, err, exitData)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestServeTellsUsageFromADamagedDirectory(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want int
 	}{
 		"config":  {&gateway.ConfigError{Err: errors.New("x")}, exitUsage},
-		"locked":  {fmt.Errorf("data directory d: %w", &storage.LockedError{Dir: "d"}), exitData},
+		"locked":  {fmt.Errorf("data directory d: %w", &storage.LockedError{}), exitData},
 		"damaged": {fmt.Errorf("data directory d: %w", &storage.CorruptError{File: "f"}), exitData},
 		"newer":   {&storage.FormatError{File: "f"}, exitData},
 		"other":   {errors.New("address in use"), exitFailed},
