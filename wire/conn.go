@@ -176,10 +176,12 @@ func (c *conn) write() {
 		c.answering = call
 		if !failed || call.finish != nil {
 			resp, err := s.answer(s.killed, call)
+			call.message = nil // a peer that takes its time keeps the bytes of its answer, and not what they were made from
+			e, _ := resp.(*encoded)
 			if err == nil && resp != nil && !failed {
 				err = c.send(call, resp)
 			}
-			if e, ok := resp.(*encoded); ok && e != nil {
+			if e != nil {
 				e.release()
 			}
 			if err != nil && !failed {
@@ -311,10 +313,13 @@ func (c *conn) send(call *call, resp response) error {
 	if n := len(b.B); n <= keptAnswer {
 		c.answerHint = n
 	}
-	c.server.chargeAnswer(b)
-	c.vector = append(c.vector[:0], b.B)
-	err := c.writeAll(c.vector, b.budget != nil)
-	clear(c.vector)
+	c.frameDone()
+	err := c.server.awaitAnswerMemory(b)
+	if err == nil {
+		c.vector = append(c.vector[:0], b.B)
+		err = c.writeAll(c.vector, b.budget != nil)
+		clear(c.vector)
+	}
 	b.release()
 	return err
 }

@@ -106,6 +106,28 @@ func TestAnswerMemoryIsBounded(t *testing.T) {
 	})
 }
 
+// Answers that are built as a whole wait for memory like those of fetches, and the peers that do not read theirs are cut off.
+func TestLargeAnswersOfAnyKindWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.answer.memory.bytes": "1048576"})
+		s.topic("orders", 5000) // about 150 kB
+		metadata := kmsg.NewPtrMetadataRequest()
+		metadata.Version = 9
+		for range 10 {
+			s.dial(t).send(metadata) // and never reads the answer
+		}
+		synctest.Wait()
+		if st := s.s.Stats(); st.AnswerBytes > 1<<20 || st.AnswerBytes < 1<<19 || st.MemoryWaits == 0 {
+			t.Errorf("%d answer bytes held and %d waits, want at most 1048576, and some", st.AnswerBytes, st.MemoryWaits)
+		}
+		began := time.Now()
+		got := s.dial(t).call(metadata).(*kmsg.MetadataResponse)
+		if d := time.Since(began); len(got.Topics) != 1 || d < stallWindow || d > 2*stallWindow+3*budgetPatience {
+			t.Errorf("%d topics after %v, want one when the peers that stall were cut after %v", len(got.Topics), d, stallWindow)
+		}
+	})
+}
+
 // Announcing a frame is not sending it.
 func TestAnnouncedFramesKeepNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -309,6 +331,20 @@ func TestParkedRequestsKeepLittleMemory(t *testing.T) {
 		kept("a fetch that waits", 8<<20, func() { waits.write(frame) })
 		behind.send(parkedFetch("orders", time.Hour))
 		kept("a request behind one that waits", 8<<20, func() { behind.write(frame) })
+
+		s.topic("wide", 10_000)
+		metadata := kmsg.NewPtrMetadataRequest()
+		metadata.Version = 9
+		s.dial(t).call(metadata) // what the topic itself takes
+		var lazy []*client
+		for range 10 {
+			lazy = append(lazy, s.dial(t))
+		}
+		kept("ten answers of 300 kB that nobody takes", 6<<20, func() {
+			for _, c := range lazy {
+				c.send(metadata)
+			}
+		})
 	})
 }
 
