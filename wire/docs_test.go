@@ -71,8 +71,8 @@ func configsPage() string {
 		"Changed while it runs: for all brokers, or for one by its id, by IncrementalAlterConfigs; it is kept and holds again\n" +
 		"after a restart. Where that says no, the file, the environment or the command line is the place.\n\n" +
 		"As in Kafka's own quickstart file, the replication factors of internal topics are set to 1, `node.id` to 1 and\n" +
-		"`process.roles` to both; `listeners` is 127.0.0.1:9092, and `serve` without a file sets\n" +
-		"`group.initial.rebalance.delay.ms` to 0. Set otherwise, that holds.\n\n" +
+		"`process.roles` to both; `listeners` is 127.0.0.1:9092, the data directory is ./gateway-data, and `serve` without a\n" +
+		"file sets `group.initial.rebalance.delay.ms` to 0. Set otherwise, that holds.\n\n" +
 		"| name | default | valid | changed while it runs | |\n| --- | --- | --- | --- | --- |\n")
 	for i := range honouredConfigs {
 		if d := &honouredConfigs[i]; !strings.HasPrefix(d.Name, "gateway.") {
