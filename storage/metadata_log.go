@@ -19,6 +19,8 @@ const (
 	// the bytes of the live records have been written since the last.
 	metadataSlack  = 1 << 20
 	metadataGrowth = 4
+	// metadataRecordFrame is what a record of it has around its key and value at most.
+	metadataRecordFrame = 16
 )
 
 // metadataTopicID is the id of the store's own log, in every data directory.

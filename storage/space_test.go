@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,6 +62,36 @@ func TestFullStoreStillDeletes(t *testing.T) {
 	s = openStore(t, mem)
 	if topics := s.Topics(); len(topics) != 1 || topics[0].Name() != "orders" {
 		t.Errorf("%d topics after a restart, want orders", len(topics))
+	}
+	closeStore(t, s)
+}
+
+// TestNewTopicsLeaveRoomForDeletion makes topics, and partitions, until there is no more room for them. A topic can be deleted
+// then, and another be made.
+func TestNewTopicsLeaveRoomForDeletion(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 128 << 10})
+	s := openStore(t, mem)
+	topic := createTopic(t, s, "orders", 1, "file.delete.delay.ms", "0")
+	var err error
+	for i := 0; err == nil; i++ {
+		_, err = s.CreateTopic(TopicSpec{Name: fmt.Sprintf("%0200d", i), Partitions: 1})
+	}
+	if !errors.Is(err, ErrStorage) || !vfs.IsNoSpace(err) {
+		t.Fatalf("make topics without end: got %v, want ErrStorage for want of space", err)
+	}
+	for n := int32(2); ; n++ {
+		if err := s.AddPartitions(topic.ID(), n); err != nil {
+			if !errors.Is(err, ErrStorage) || !vfs.IsNoSpace(err) {
+				t.Fatalf("add partitions without end: got %v, want ErrStorage for want of space", err)
+			}
+			break
+		}
+	}
+	if free, _, _ := mem.Free(testDir); free < 128<<10/reserveShare {
+		t.Errorf("%d bytes are left to deletion, want at least %d", free, 128<<10/reserveShare)
+	}
+	if err := s.DeleteTopic(topic.ID()); err != nil {
+		t.Errorf("delete a topic of a full store: %v", err)
 	}
 	closeStore(t, s)
 }

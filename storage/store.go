@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
 
@@ -220,7 +221,7 @@ func (s *Store) startCreate(spec TopicSpec) (t *Topic, wait func() error, err er
 			if err := st.checkName(spec.Name); err != nil {
 				return nil, err
 			}
-			return []metadataRecord{topicRecord(meta)}, nil
+			return s.grow(topicRecord(meta))
 		},
 		publish: func() { s.publish(t) },
 	}
@@ -246,6 +247,15 @@ func (s *Store) startCreate(spec TopicSpec) (t *Topic, wait func() error, err er
 			}
 		}
 	}, nil
+}
+
+// grow returns the records of a change that makes what the store keeps more. It is refused where it would need what is left to
+// deletion; other changes, which may be what makes room, are not.
+func (s *Store) grow(r metadataRecord) ([]metadataRecord, error) {
+	if err := s.logs.space.take(int64(record.HeaderSize + metadataRecordFrame + len(r.key) + len(r.value))); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStorage, err)
+	}
+	return []metadataRecord{r}, nil
 }
 
 // newTopic makes the Topic of a record.
@@ -367,7 +377,7 @@ func (s *Store) AddPartitions(id TopicID, total int32) error {
 			}
 			grown := *meta
 			grown.partitions = total
-			return []metadataRecord{topicRecord(&grown)}, nil
+			return s.grow(topicRecord(&grown))
 		},
 		publish: func() {
 			t.grow(total)
