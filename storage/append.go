@@ -184,7 +184,7 @@ func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs 
 	if err != nil {
 		return Appended{}, err
 	}
-	if err := l.takeSpace(size); err != nil {
+	if err := l.takeSpace(growth(l.active.size, size)); err != nil {
 		return Appended{}, err
 	}
 	b.SetBaseOffset(base)
@@ -246,7 +246,8 @@ func (l *Log) mayAppend() error {
 	return nil
 }
 
-// takeSpace makes sure that the volume has room for a batch, and for deletion after it. The metadata log may use all there is.
+// takeSpace makes sure that the volume has room for what an append is about to write, and for deletion after it. The metadata
+// log may use all there is.
 func (l *Log) takeSpace(size int64) error {
 	if l.id == metadataTopicID {
 		return nil

@@ -48,11 +48,17 @@ func (l *Log) prepare() {
 // makeDirectory makes the partition's directory, durably and with the topic's id in it: a directory that holds records
 // always says whose they are. mu is held.
 func (l *Log) makeDirectory() error {
+	_, err := l.ctx.fs.Stat(filepath.Join(l.dir, partitionMetadataFile))
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		if err := l.takeSpace(directoryBytes); err != nil {
+			return err
+		}
+	}
 	if err := l.ctx.fs.MkdirAll(l.dir); err != nil {
 		return err
 	}
-	_, err := l.ctx.fs.Stat(filepath.Join(l.dir, partitionMetadataFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	if missing {
 		err = l.ctx.files.withRoom(func() error { return writePartitionMetadata(l.ctx.fs, l.dir, l.id) })
 	}
 	if err != nil {

@@ -25,7 +25,19 @@ const (
 	reserveShare = 64
 	// maxUnasked is how many bytes are written at most without asking: others may be using the volume too.
 	maxUnasked = 4 << 20
+	// blockSize is what file systems give to a file at a time, as a rule.
+	blockSize = 4 << 10
+	// directoryBytes is what a partition's directory takes before its first record: itself, partition.metadata and the first
+	// leader-epoch-checkpoint.
+	directoryBytes = 3 * blockSize
 )
+
+// growth returns how many bytes a file takes more, in whole blocks, when n are appended at a position; not less than n, since
+// some file systems count bytes.
+func growth(position, n int64) int64 {
+	blocks := func(size int64) int64 { return (size + blockSize - 1) / blockSize }
+	return max(n, (blocks(position+n)-blocks(position))*blockSize)
+}
 
 // take notes that n bytes are about to be written. The error is vfs.ErrNoSpace when they would go into the reserve. Where
 // the file system does not say what is free, the write finds out. A nil space has no end.

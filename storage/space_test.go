@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -92,6 +93,58 @@ func TestNewTopicsLeaveRoomForDeletion(t *testing.T) {
 	}
 	if err := s.DeleteTopic(topic.ID()); err != nil {
 		t.Errorf("delete a topic of a full store: %v", err)
+	}
+	closeStore(t, s)
+}
+
+// blocksFS is a file system whose files and directories take whole blocks.
+type blocksFS struct {
+	vfs.FS
+	blocks int64
+}
+
+func (b blocksFS) Free(string) (free, total int64, err error) {
+	var used func(path string) int64
+	used = func(path string) int64 {
+		info, err := b.Stat(path)
+		if err != nil {
+			return 0
+		}
+		if !info.IsDir {
+			return (info.Size + blockSize - 1) / blockSize
+		}
+		names, _ := b.List(path)
+		n := int64(1)
+		for _, name := range names {
+			n += used(filepath.Join(path, name))
+		}
+		return n
+	}
+	return (b.blocks - used(testDir)) * blockSize, b.blocks * blockSize, nil
+}
+
+// TestSmallAppendsToManyPartitionsLeaveRoomForDeletion writes a few bytes to each partition, of which each takes blocks.
+func TestSmallAppendsToManyPartitionsLeaveRoomForDeletion(t *testing.T) {
+	fsys := blocksFS{vfs.NewMem(vfs.MemOptions{}), 1 << 10}
+	s := openStore(t, fsys)
+	topic := createTopic(t, s, "orders", 1000)
+	refused := 0
+	for p := range topic.Partitions() {
+		l, _ := topic.Partition(p)
+		l.prepare()
+		a, err := l.Append(testBatch("x"), AppendOptions{})
+		if err == nil {
+			err = l.WaitDurable(context.Background(), a)
+		}
+		if err != nil && !vfs.IsNoSpace(err) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			refused++
+		}
+	}
+	if free, total, _ := fsys.Free(testDir); refused == 0 || free < total/reserveShare {
+		t.Errorf("%d bytes are left to deletion when %d appends were refused, want at least %d", free, refused, total/reserveShare)
 	}
 	closeStore(t, s)
 }
