@@ -30,25 +30,7 @@ const (
 
 func (b *lateBroker) serve(t *testing.T) (addr string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var served sync.WaitGroup
-	served.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			served.Go(func() { b.relay(t, c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		served.Wait()
-	})
-	return ln.Addr().String()
+	return compare.Accept(t, func(c net.Conn) { b.relay(t, c) })
 }
 
 func (b *lateBroker) relay(t *testing.T, client net.Conn) {

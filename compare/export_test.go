@@ -4,10 +4,36 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
+
+// Accept has serve called with each connection to an address, beside one another, and waits for them all when the test ends.
+func Accept(t *testing.T, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() { serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		served.Wait()
+	})
+	return ln.Addr().String()
+}
 
 // TopicsWithPrefix lists the topics of a broker that begin so.
 func TopicsWithPrefix(ctx context.Context, addr, prefix string) ([]string, error) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -15,36 +14,18 @@ import (
 // that is none of these with its own bytes, as a token.
 func fakeBroker(t *testing.T, brokers func() []string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var served sync.WaitGroup
-	served.Go(func() {
+	return Accept(t, func(c net.Conn) {
+		defer c.Close()
 		for {
-			c, err := ln.Accept()
+			frame, err := readFrame(c)
 			if err != nil {
 				return
 			}
-			served.Go(func() {
-				defer c.Close()
-				for {
-					frame, err := readFrame(c)
-					if err != nil {
-						return
-					}
-					if err := writeFrame(c, fakeAnswer(t, frame, brokers())); err != nil {
-						return
-					}
-				}
-			})
+			if err := writeFrame(c, fakeAnswer(t, frame, brokers())); err != nil {
+				return
+			}
 		}
 	})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		served.Wait()
-	})
-	return ln.Addr().String()
 }
 
 func fakeAnswer(t *testing.T, frame []byte, brokers []string) []byte {
