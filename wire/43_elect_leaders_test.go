@@ -17,8 +17,7 @@ func electLeadersRequest(version int16, kind int8, topics ...kmsg.ElectLeadersRe
 	return req
 }
 
-// elect returns the code of the answer and its rows, each as topic-partition code, with a dot behind a code without words.
-// A topic without rows is one by its name alone.
+// elect returns the code of the answer and its rows, each a codeRow. A topic without rows is one by its name alone.
 func (b *broker) elect(req *kmsg.ElectLeadersRequest) (int16, []string) {
 	b.t.Helper()
 	resp := ask[*kmsg.ElectLeadersResponse](b, req)
@@ -28,14 +27,19 @@ func (b *broker) elect(req *kmsg.ElectLeadersRequest) (int16, []string) {
 			rows = append(rows, topic.Topic)
 		}
 		for _, p := range topic.Partitions {
-			row := fmt.Sprintf("%s-%d %d", topic.Topic, p.Partition, p.ErrorCode)
-			if p.ErrorMessage == nil {
-				row += "."
-			}
-			rows = append(rows, row)
+			rows = append(rows, codeRow(topic.Topic, p.Partition, p.ErrorCode, p.ErrorMessage))
 		}
 	}
 	return resp.ErrorCode, rows
+}
+
+// codeRow is topic-partition code, with a dot behind a code without words.
+func codeRow(topic string, partition int32, code int16, words *string) string {
+	row := fmt.Sprintf("%s-%d %d", topic, partition, code)
+	if words == nil {
+		row += "."
+	}
+	return row
 }
 
 func TestElectLeaders(t *testing.T) {

@@ -18,7 +18,7 @@ func reassigned(topic string, first int32, replicas ...[]int32) kmsg.AlterPartit
 	return t
 }
 
-// reassign returns the answer and its rows, each as topic-partition code, with a dot behind a code without words.
+// reassign returns the answer and its rows, each a codeRow.
 func (b *broker) reassign(req *kmsg.AlterPartitionAssignmentsRequest) (*kmsg.AlterPartitionAssignmentsResponse, []string) {
 	b.t.Helper()
 	resp := ask[*kmsg.AlterPartitionAssignmentsResponse](b, req)
@@ -28,11 +28,7 @@ func (b *broker) reassign(req *kmsg.AlterPartitionAssignmentsRequest) (*kmsg.Alt
 			rows = append(rows, topic.Topic)
 		}
 		for _, p := range topic.Partitions {
-			row := fmt.Sprintf("%s-%d %d", topic.Topic, p.Partition, p.ErrorCode)
-			if p.ErrorMessage == nil {
-				row += "."
-			}
-			rows = append(rows, row)
+			rows = append(rows, codeRow(topic.Topic, p.Partition, p.ErrorCode, p.ErrorMessage))
 		}
 	}
 	return resp, rows
