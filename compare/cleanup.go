@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cleanUp does the scenario's last steps and removes the topics and groups whose names begin with the case's prefix,
+// cleanUp does the scenario's last steps and removes the groups and topics whose names begin with the case's prefix,
 // which only the case can have made. It has time of its own, so that it runs also when ctx has ended.
 func (r *runner) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -29,11 +29,12 @@ func (r *runner) cleanUp(ctx context.Context) {
 			r.log("barrier: %v", err)
 		}
 	}
-	if err := r.removeTopics(ctx); err != nil {
-		r.log("topics: %v", err)
-	}
+	// Groups first: Kafka deletes no share group while the state of a topic that has gone is being removed from it.
 	if err := r.removeGroups(ctx); err != nil {
 		r.log("groups: %v", err)
+	}
+	if err := r.removeTopics(ctx); err != nil {
+		r.log("topics: %v", err)
 	}
 	for name := range r.conns {
 		r.hangUp(name)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,44 +27,55 @@ type lateBroker struct {
 const (
 	metadataKey     = 3
 	createTopicsKey = 19
+	deleteTopicsKey = 20
+	deleteGroupsKey = 42
 )
 
 func (b *lateBroker) serve(t *testing.T) (addr string) {
 	t.Helper()
-	return compare.Accept(t, func(c net.Conn) { b.relay(t, c) })
-}
-
-func (b *lateBroker) relay(t *testing.T, client net.Conn) {
-	upstream, err := net.Dial("tcp", b.gateway)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	var back sync.WaitGroup
-	back.Go(func() {
-		_, _ = io.Copy(client, upstream)
-		_ = client.Close()
-	})
-	defer back.Wait()
-	defer upstream.Close()
-	for {
-		frame, err := frameWithLength(client)
-		if err != nil || b.keeps(frame) {
-			return
+	return standBefore(t, b.gateway, func(key uint16, frame []byte) bool {
+		if b.keeps(key, frame) {
+			return false
 		}
-		if key := binary.BigEndian.Uint16(frame[4:]); key == createTopicsKey {
+		if key == createTopicsKey {
 			b.passOn(t)
 		}
-		if _, err := upstream.Write(frame); err != nil {
-			return
-		}
-	}
+		return true
+	})
 }
 
-func (b *lateBroker) keeps(frame []byte) bool {
+// standBefore passes on what clients and a broker say. look is given each request first, and hangs up when it is false.
+func standBefore(t *testing.T, broker string, look func(key uint16, frame []byte) bool) (addr string) {
+	t.Helper()
+	return compare.Accept(t, func(client net.Conn) {
+		upstream, err := net.Dial("tcp", broker)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var back sync.WaitGroup
+		back.Go(func() {
+			_, _ = io.Copy(client, upstream)
+			_ = client.Close()
+		})
+		defer back.Wait()
+		defer upstream.Close()
+		for {
+			frame, err := frameWithLength(client)
+			if err != nil || !look(binary.BigEndian.Uint16(frame[4:]), frame) {
+				return
+			}
+			if _, err := upstream.Write(frame); err != nil {
+				return
+			}
+		}
+	})
+}
+
+func (b *lateBroker) keeps(key uint16, frame []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.done || binary.BigEndian.Uint16(frame[4:]) != metadataKey || !strings.Contains(string(frame), "-late") {
+	if b.done || key != metadataKey || !strings.Contains(string(frame), "-late") {
 		return false
 	}
 	b.kept, b.done = frame, true
@@ -125,5 +137,28 @@ steps:
 	late.passOn(t)
 	if left, err := compare.TopicsWithPrefix(t.Context(), a, "gwcmp-"); err != nil || len(left) != 0 {
 		t.Errorf("got topics %v, error %v; want none left", left, err)
+	}
+}
+
+// TestGroupsGoBeforeTheirTopics wants it so for Kafka, where a share group cannot be deleted for a while after a topic of it.
+func TestGroupsGoBeforeTheirTopics(t *testing.T) {
+	var mu sync.Mutex
+	var deleted []uint16
+	a := standBefore(t, newGateway(t), func(key uint16, _ []byte) bool {
+		if key == deleteTopicsKey || key == deleteGroupsKey {
+			mu.Lock()
+			defer mu.Unlock()
+			deleted = append(deleted, key)
+		}
+		return true
+	})
+	all := slices.DeleteFunc(scenarios(t), func(s *compare.Scenario) bool { return s.Name != "share-fetch" })
+	if _, err := compare.Run(t.Context(), all, compare.Options{A: a, B: newGateway(t), Versions: "max", Seed: 11}); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []uint16{deleteGroupsKey, deleteTopicsKey}; !slices.Equal(deleted, want) {
+		t.Errorf("got deletions by keys %v, want %v", deleted, want)
 	}
 }
