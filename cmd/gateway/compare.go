@@ -46,10 +46,12 @@ func newCompareCommand() *cobra.Command {
 		Short: "Hold two Kafka-compatible brokers against each other, request by request",
 		Long: "Send the same raw requests to two brokers and compare every field of every answer.\n\n" +
 			"Without a SCENARIO all run (--tag and --api choose). Topics and groups that a run makes\n" +
-			"begin with gwcmp-; they are removed at the end, also after an interrupt, and nothing else is.\n" +
+			"begin with gwcmp-, or are a group with an empty name; they are removed at the end, also after\n" +
+			"an interrupt, and nothing else is.\n" +
 			"Scenarios that set configs of the brokers for a moment run with --change-brokers only, and not\n" +
 			"where a config was set while the broker runs.\n\n" +
-			"Exit codes: 0 the same, or only expected differences; 1 different; 2 usage; 3 could not run.",
+			"Exit codes: 0 the same, or only expected differences; 1 different; 2 usage; 3 could not run,\n" +
+			"or nothing to be run.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCompare(cmd.Context(), &f, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
