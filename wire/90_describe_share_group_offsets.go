@@ -18,18 +18,21 @@ import (
 func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) (*kmsg.DescribeShareGroupOffsetsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeShareGroupOffsetsResponse)
 	resp.Groups = make([]kmsg.DescribeShareGroupOffsetsResponseGroup, len(req.Groups))
-	first := make(map[string]int) // the first answer for each group of which all is asked
+	first := make(map[string]*answered) // for each group of which all is asked
+	alone := func(at int) response {
+		return &kmsg.DescribeShareGroupOffsetsResponse{Version: r.version, Groups: resp.Groups[at : at+1]}
+	}
 	left := newRepeats()
 	for i := range req.Groups {
 		g := &req.Groups[i]
-		at, again := first[g.GroupID]
+		before := first[g.GroupID]
 		switch {
 		case g.Topics != nil:
 			resp.Groups[i] = s.describeShareOffsets(r, g)
-		case !again:
-			first[g.GroupID], resp.Groups[i] = i, s.describeShareOffsets(r, g)
-		case left.take(&kmsg.DescribeShareGroupOffsetsResponse{Version: r.version, Groups: resp.Groups[at : at+1]}):
-			resp.Groups[i] = resp.Groups[at]
+		case before == nil:
+			first[g.GroupID], resp.Groups[i] = &answered{at: i}, s.describeShareOffsets(r, g)
+		case left.take(before, alone):
+			resp.Groups[i] = resp.Groups[before.at]
 		default:
 			answer := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
 			answer.GroupID, answer.ErrorCode, answer.ErrorMessage = g.GroupID, errorCode(errRepeated), errorMessage(errRepeated)

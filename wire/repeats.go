@@ -14,8 +14,19 @@ func newRepeats() repeats { return mostRepeated }
 
 var errRepeated = detail(kerr.InvalidRequest, "named too often in one request")
 
-// take reports whether what body says may be said again.
-func (p *repeats) take(body response) bool { return *p >= 0 && p.takeBytes(len(body.AppendTo(nil))) }
+// answered is a part of an answer that may be asked for again.
+type answered struct {
+	at   int // its index
+	size int // in bytes, 0 until it is asked for again
+}
+
+// take reports whether a part may be said again. body is an answer of nothing but the part at an index.
+func (p *repeats) take(a *answered, body func(at int) response) bool {
+	if *p >= 0 && a.size == 0 {
+		a.size = len(body(a.at).AppendTo(nil))
+	}
+	return *p >= 0 && p.takeBytes(a.size)
+}
 
 // takeBytes reports whether n bytes may be said again.
 func (p *repeats) takeBytes(n int) bool {
@@ -27,15 +38,15 @@ func (p *repeats) takeBytes(n int) bool {
 // descriptions; refuse tells that a group is named too often.
 func describeEach[G any](names []string, describe func(name string) G, body func(...G) response, refuse func(name string) G) []G {
 	out := make([]G, len(names))
-	first := make(map[string]int, len(names))
+	first := make(map[string]*answered)
 	left := newRepeats()
 	for i, name := range names {
-		at, again := first[name]
+		before := first[name]
 		switch {
-		case !again:
-			first[name], out[i] = i, describe(name)
-		case left.take(body(out[at])):
-			out[i] = out[at]
+		case before == nil:
+			first[name], out[i] = &answered{at: i}, describe(name)
+		case left.take(before, func(at int) response { return body(out[at]) }):
+			out[i] = out[before.at]
 		default:
 			out[i] = refuse(name)
 		}

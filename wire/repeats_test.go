@@ -135,3 +135,23 @@ func TestOffsetsNamedOftenAreFetchedWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsSaidAgainIsMeasuredOnce(t *testing.T) {
+	left, measured := newRepeats(), 0
+	said := &answered{at: 7}
+	for i := range 1000 {
+		ok := left.take(said, func(at int) response {
+			measured++
+			if at != 7 {
+				t.Errorf("asked for part %d, want 7", at)
+			}
+			return &kmsg.DescribeGroupsResponse{ThrottleMillis: int32(i), Groups: make([]kmsg.DescribeGroupsResponseGroup, 10)}
+		})
+		if !ok {
+			t.Fatalf("no room after %d times %d bytes", i, said.size)
+		}
+	}
+	if measured != 1 || said.size < 100 {
+		t.Errorf("measured %d times as %d bytes, want once and above 100", measured, said.size)
+	}
+}
