@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -507,18 +506,7 @@ func TestOfflinePartition(t *testing.T) {
 		b.mustProduce("t", 0, b.batch(fmt.Sprint(i)))
 		b.mustProduce("t", 1, b.batch(fmt.Sprint(i)))
 	}
-	b.stop()
-	f, err := b.fs.Open(path.Join(b.dir, "t-0", "00000000000000000000.log"))
-	if err == nil {
-		_, err = f.WriteAt([]byte{9}, record.MagicPos)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.open(nil)
+	b.damage("t-0")
 	if p := b.fetchOne(b.fetchRequest(6, asked{"t", 0, 0})); p.ErrorCode != 56 || p.HighWatermark != -1 {
 		t.Errorf("fetch v6: got error %d, high watermark %d; want 56, -1", p.ErrorCode, p.HighWatermark)
 	}

@@ -2,13 +2,11 @@ package wire
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/kaen-log/gateway/storage/record"
 )
 
 func electLeadersRequest(version int16, kind int8, topics ...kmsg.ElectLeadersRequestTopic) *kmsg.ElectLeadersRequest {
@@ -112,18 +110,7 @@ func TestElectLeadersOfOfflinePartition(t *testing.T) {
 	for i := range 3 {
 		b.mustProduce("t", 0, b.batch(fmt.Sprint(i)))
 	}
-	b.stop()
-	f, err := b.fs.Open(path.Join(b.dir, "t-0", "00000000000000000000.log"))
-	if err == nil {
-		_, err = f.WriteAt([]byte{9}, record.MagicPos)
-	}
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.open(nil)
+	b.damage("t-0")
 	if p := b.fetchOne(b.fetchRequest(6, asked{"t", 0, 0})); p.ErrorCode != 56 {
 		t.Fatalf("fetch: got error %d, want 56", p.ErrorCode)
 	}

@@ -110,6 +110,23 @@ func (b *broker) open(config map[string]string) {
 	}
 }
 
+// damage stops the broker, spoils the first batch of a partition's first segment, and starts it again.
+func (b *broker) damage(partition string) {
+	b.t.Helper()
+	b.stop()
+	f, err := b.fs.Open(path.Join(b.dir, partition, "00000000000000000000.log"))
+	if err == nil {
+		_, err = f.WriteAt([]byte{9}, record.MagicPos)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.open(nil)
+}
+
 func (b *broker) time() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
