@@ -413,8 +413,8 @@ const smallAnswer = 16 << 10
 // do not read theirs leave some to others, and not less than what is kept for small demands.
 func (m *memory) share() int { return max(int(m.room()/4), smallDemand) }
 
-// space returns an empty slice with room for n bytes, or fewer when memory is short. It has none when the answer holds memory already and there is no
-// more: who holds some must not wait for others to give theirs back.
+// space returns an empty slice with room for n bytes, or fewer when memory is short. It has none when the answer holds
+// memory already and there is no more: who holds some must not wait for others to give theirs back.
 func (f *fetchCall) space(n int) ([]byte, error) {
 	if len(f.bufs) > 0 {
 		b := f.bufs[len(f.bufs)-1].B

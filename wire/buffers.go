@@ -211,8 +211,8 @@ func (s *Server) answerBuffer(ctx context.Context, n, least int) (*buffer, error
 	return b, nil
 }
 
-// awaitAnswerMemory charges a large buffer that was not, when there is room for it. It is there already, but as long as it waits
-// those are cut off who do not read theirs. Who waits may hold no memory of either kind.
+// awaitAnswerMemory charges a large buffer that was not, when there is room for it. It is there already, but as long as
+// it waits those are cut off who do not read theirs. Who waits may hold no memory of either kind.
 func (s *Server) awaitAnswerMemory(b *buffer) error {
 	n := int64(len(b.B))
 	if n <= keptAnswer {

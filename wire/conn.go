@@ -324,8 +324,9 @@ func (c *conn) send(call *call, resp response) error {
 	return err
 }
 
-// writeAll writes the pieces; charged says that they hold memory of the server's. A peer that takes nothing stalls only this connection, until it is given up after the
-// idle time, or earlier when others need the memory that the connection holds.
+// writeAll writes the pieces; charged says that they hold memory of the server's. A peer that takes nothing stalls only
+// this connection, until it is given up after the idle time, or earlier when others need the memory that the connection
+// holds.
 func (c *conn) writeAll(pieces net.Buffers, charged bool) error {
 	if charged || c.holds.Load() > readBufferSize {
 		c.answerHeld.begin()

@@ -13,7 +13,8 @@ import (
 )
 
 // groupConfigs are the configs that a group may have of its own, sorted by name. A synonym is the broker config that
-// gives the default. Those of consumer and share groups have an effect, but for the dead letter queue; those of streams groups are kept and described.
+// gives the default. Those of consumer and share groups have an effect, but for the dead letter queue; those of streams
+// groups are kept and described.
 //
 // Kafka: GroupConfig.CONFIG_DEF, ALL_GROUP_CONFIG_SYNONYMS.
 var groupConfigs = []storage.ConfigDef{
