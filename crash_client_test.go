@@ -94,10 +94,6 @@ func clientRun(ctx context.Context, seed uint64) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	var (
-		mu    sync.Mutex
-		acked []told
-	)
 	producer, err := kgo.NewClient(append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2000))...)
 	if err != nil {
 		return err
@@ -111,7 +107,7 @@ func clientRun(ctx context.Context, seed uint64) error {
 	defer consumer.Close()
 
 	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-	produced := make(chan error, 1)
+	done := make(chan error, 1)
 	var lives []string
 	for n, crashes := 0, 2+r.IntN(3); ; n++ {
 		d := newDisk(mem, nil)
@@ -138,28 +134,24 @@ func clientRun(ctx context.Context, seed uint64) error {
 			if err := makeClientTopic(l); err != nil && !d.off.Load() {
 				return err
 			}
-			wg.Go(func() {
-				produced <- produceAll(ctx, producer, seed, func(k told) {
-					mu.Lock()
-					defer mu.Unlock()
-					acked = append(acked, k)
-				})
+			wg.Go(func() { // a crash may come while the consumer is still on its way
+				acked, err := produceAll(ctx, producer, seed)
+				if err == nil {
+					err = consumeAll(ctx, consumer, acked)
+				}
+				done <- err
 			})
 		}
 		var over error
 		all := false
 		select {
 		case <-d.gone:
-		case over = <-produced:
+		case over = <-done:
 			all = true
-		}
-		at.set("")
-		if all && over == nil {
-			at.set(l.addr)
-			over = consumeAll(ctx, consumer, acked)
 			producer.Close()
 			consumer.Close()
 		}
+		at.set("")
 		lives = append(lives, fmt.Sprintf("%v at operation %d of %d, keeping %.2f", d.end, d.at, d.ops.Load(), d.keep))
 		var stopErr error
 		mem, stopErr = l.stop()
@@ -188,13 +180,14 @@ func makeClientTopic(l *life) error {
 	return nil
 }
 
-// produceAll produces records in bursts, each burst in several batches, and returns when all are acknowledged or, if the
-// client cannot know, given up.
-func produceAll(ctx context.Context, c *kgo.Client, seed uint64, tell func(told)) error {
+// produceAll produces records in bursts, each burst in several batches, and returns those acknowledged when all are, or,
+// if the client cannot know, given up.
+func produceAll(ctx context.Context, c *kgo.Client, seed uint64) ([]told, error) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	var (
 		mu     sync.Mutex
-		failed error
+		acked  []told // guarded by mu
+		failed error  // guarded by mu
 		burst  sync.WaitGroup
 	)
 	for i := range clientRecords {
@@ -211,7 +204,7 @@ func produceAll(ctx context.Context, c *kgo.Client, seed uint64, tell func(told)
 				failed = fmt.Errorf("record %.6s: %w", rec.Value, err)
 				return
 			}
-			tell(told{string(rec.Value), rec.Partition, rec.Offset})
+			acked = append(acked, told{string(rec.Value), rec.Partition, rec.Offset})
 		})
 		if r.IntN(40) == 0 {
 			burst.Wait()
@@ -220,7 +213,7 @@ func produceAll(ctx context.Context, c *kgo.Client, seed uint64, tell func(told)
 	burst.Wait()
 	mu.Lock()
 	defer mu.Unlock()
-	return failed
+	return acked, failed
 }
 
 // consumeAll lets the consumer go on to the end and compares what it has seen, from the first record on, with what was
