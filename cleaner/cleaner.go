@@ -235,7 +235,7 @@ func (c *Cleaner) retainCompacted(ctx context.Context) {
 
 // compactor returns what a thread works with.
 func (c *Cleaner) compactor(config Config) *compactor {
-	bytes := min(config.DedupeBytes/int64(max(config.Threads, 1)), 2<<30)
+	bytes := config.DedupeBytes / int64(max(config.Threads, 1))
 	return &compactor{offsets: newOffsetMap(bytes, config.LoadFactor), pace: c.pace}
 }
 

@@ -443,7 +443,7 @@ func TestThreadsWorkSideBySide(t *testing.T) {
 func TestThreadsShareTheOffsetMap(t *testing.T) {
 	r := newRig(t)
 	for threads, slots := range map[int]int64{0: 64, 1: 64, 4: 16} {
-		if got := r.c.compactor(Config{DedupeBytes: 64 * slotBytes, Threads: threads}).offsets.largest; got != slots {
+		if got := r.c.compactor(Config{DedupeBytes: 64 * slotBytes, Threads: threads}).offsets.bytes; got != slots*slotBytes {
 			t.Errorf("%d threads: %d slots each, want %d", threads, got, slots)
 		}
 	}

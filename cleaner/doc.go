@@ -24,6 +24,9 @@
 //
 // # Where Kafka differs
 //
+//   - Its offset map knows a key by its MD5 digest, and takes two keys with one digest for one. Here keys are compared, so
+//     a long one takes more of log.cleaner.dedupe.buffer.size than a short one, and one that is larger than all of it
+//     exceeds it for a pass.
 //   - A segment of which nothing is left has no timestamp, so Kafka takes its file's: ListOffsets by a time finds the empty
 //     segment, and nothing in it, and answers -1. Here the search goes on.
 //   - The transaction index of a rewritten segment keeps an aborted transaction as long as its marker has its record;

@@ -33,7 +33,7 @@ func batchOf(o record.BuilderOptions, records ...string) record.Batch {
 // filterFor is a filter with a map up to the offset mapped, in which each key has the offset.
 func filterFor(mapped int64, last map[string]int64) *filter {
 	m := newOffsetMap(1<<10, 0.9)
-	m.reset(20)
+	m.reset(20, 0)
 	m.put([]byte("the first"), 0)
 	for k, o := range last {
 		m.put([]byte(k), o)

@@ -166,7 +166,7 @@ func (m *model) append() {
 	n := 1 + m.rand.IntN(20)
 	for i := range n {
 		k := int(10_000 * m.rand.Float64() * m.rand.Float64() * m.rand.Float64())
-		w := &written{key: fmt.Sprintf("key-%d", k), producer: producer, state: state}
+		w := &written{key: fmt.Sprintf("key-%d%s", k, strings.Repeat("-", k%3*30)), producer: producer, state: state}
 		w.timestamp = m.now.UnixMilli() - int64(m.rand.IntN(100_000))
 		r := record.Record{Key: []byte(w.key), Timestamp: w.timestamp}
 		if w.null = m.rand.IntN(5) == 0; !w.null {

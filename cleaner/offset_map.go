@@ -7,48 +7,77 @@ import (
 	"math/bits"
 )
 
-// slotBytes is the size of a slot of an offsetMap: 11 bytes of the hash of a key, and 5 of an offset.
-const slotBytes = 16
-
-// maxRange is how far above the first offset of an offsetMap an offset may be.
-const maxRange = 1<<40 - 2
-
-// An offsetMap notes the last offset of each key within a range of offsets, in 16 bytes a key. Keys are known by their
-// hash, which is keyed with a secret that each map draws anew: 88 bits of it in the slot, and where the slot is. For one
-// key to pass for another it must agree in all 88 and stand within a few slots of where the other is looked for. With 50
-// million keys that happens once in about 10^18 passes, and nobody can bring it about. Kafka: SkimpyOffsetMap, which has 24
-// bytes a key and no secret.
+// An offsetMap notes the last offset of each key within a range of offsets. It holds the keys themselves and compares
+// them: what one key has never passes for another's, whatever their hashes. Kafka: SkimpyOffsetMap, which compares digests
+// and has 24 bytes a slot.
+//
+// The slots are a hash table, in which a key is looked for from its hash on to the first free slot. Its bounds:
+//
+//   - A slot is 20 bytes. At a load of 0.9 that is 22.2 bytes for each key of up to shortKey bytes.
+//   - A longer key has a slot, and the rest of it is in longKeys: 22.2 + 29 bytes for one of 36.
+//   - All that takes at most the bytes that the map was given. A first key for which there is no room is noted all the
+//     same, or a pass would not get beyond it: then they are exceeded by this one key.
+//
+// The hash is keyed with a secret that each pass draws anew, so nobody can choose keys that are long to look for.
 type offsetMap struct {
-	largest int64   // slots that it may have
-	load    float64 // share of the slots that is used
+	bytes int64   // that it may take
+	load  float64 // share of the slots that is used
 
 	slots []byte
-	most  int // keys that it may hold
+	count uint64 // of slots
+	most  int    // keys that it may hold
 	n     int
 	base  int64 // the first offset; the others are stored relative to it
-	hash  func(key []byte) (high, low uint64)
+	seed  maphash.Seed
+	hash  func(seed maphash.Seed, key []byte) uint64
+
+	long longKeys
 }
 
-// newOffsetMap returns a map that takes at most so many bytes, of which the share load is used.
+// A slot, in little-endian order:
+//
+//	bytes  key of up to 7 bytes   key of 8 to 16 bytes   longer key
+//	0-7    the key                the first 8            lower half of the hash; place in longKeys
+//	8-15   0                      the last 8             the last 8
+//	16-19  what the slot is, 5 bits: 0 for free, 1 + length, or longCode; the offset relative to base, 27 bits
+const (
+	slotBytes = 20
+	shortKey  = 16
+	longCode  = shortKey + 2
+	codeBits  = 5
+	codeMask  = 1<<codeBits - 1
+
+	// maxRange is how far above the first offset of an offsetMap an offset may be.
+	maxRange = 1<<(32-codeBits) - 1
+
+	// maxMapBytes is the most that an offsetMap takes: the blocks of longKeys are numbered with 16 bits.
+	maxMapBytes = 2 << 30
+)
+
+// newOffsetMap returns a map that takes at most so many bytes, up to maxMapBytes, of whose slots the share load is used.
 func newOffsetMap(bytes int64, load float64) *offsetMap {
-	return &offsetMap{largest: max(bytes/slotBytes, 2), load: load}
+	return &offsetMap{bytes: min(max(bytes, 2*slotBytes), maxMapBytes), load: load, hash: maphash.Bytes}
 }
 
-// reset empties the map and makes it large enough for that many keys, as far as its bound allows.
-func (m *offsetMap) reset(keys int64) {
-	slots := m.largest
-	if n := float64(keys)/max(m.load, 0.01) + 2; n < float64(slots) {
-		slots = int64(n)
-	}
-	if int64(cap(m.slots)) < slots*slotBytes {
-		m.slots = make([]byte, slots*slotBytes)
+// reset empties the map and makes it large enough for that many keys, as far as its bound allows. longBytes is what a
+// key takes of longKeys, on average. It is a guess, by which the bound is divided when it is too small for all keys. As it
+// may be wrong, long keys are always left some room, and slots too.
+func (m *offsetMap) reset(keys int64, longBytes float64) {
+	wanted := float64(keys)/max(m.load, 0.01) + 2
+	reserve := min(float64(keys)*longBytes, float64(m.bytes)*m.load*longBytes/(slotBytes+m.load*longBytes))
+	reserve = min(max(reserve, float64(m.bytes)/64), float64(m.bytes)*3/4)
+	slots := max(int64(min(wanted, (float64(m.bytes)-reserve)/slotBytes)), 2)
+	size := slots * slotBytes
+	if c := int64(cap(m.slots)); c < size || float64(m.bytes-c) < reserve {
+		m.slots = nil
+		m.slots = make([]byte, size)
 	} else {
-		m.slots = m.slots[:slots*slotBytes]
+		m.slots = m.slots[:size]
 		clear(m.slots)
 	}
-	m.n, m.most = 0, max(1, min(int(float64(slots)*m.load), int(slots)-1))
-	a, b := maphash.MakeSeed(), maphash.MakeSeed()
-	m.hash = func(key []byte) (high, low uint64) { return maphash.Bytes(a, key), maphash.Bytes(b, key) }
+	m.long.reset(m.bytes - int64(cap(m.slots)))
+	m.count, m.n, m.most = uint64(slots), 0, max(1, min(int(float64(slots)*m.load), int(slots)-1))
+	m.seed = maphash.MakeSeed()
 }
 
 // put notes the offset of a key, which must not be below one noted before. It returns false, and notes nothing, when the
@@ -63,49 +92,75 @@ func (m *offsetMap) put(key []byte, offset int64) bool {
 	if offset-m.base > maxRange {
 		return false
 	}
-	slot, high, low, found := m.find(key)
+	w := m.wanted(key)
+	slot, found := m.find(key, w)
 	if !found {
 		if m.n >= m.most {
 			return false
 		}
+		if w.code == longCode {
+			at, ok := m.long.add(key, m.n == 0)
+			if !ok {
+				return false
+			}
+			w.first |= uint64(at) << 32
+		}
 		m.n++
-		binary.LittleEndian.PutUint64(slot, low)
+		binary.LittleEndian.PutUint64(slot, w.first)
+		binary.LittleEndian.PutUint64(slot[8:], w.last)
 	}
-	binary.LittleEndian.PutUint64(slot[8:], high&tagMask|uint64(offset-m.base+1)<<tagBits)
+	binary.LittleEndian.PutUint32(slot[16:], uint32(offset-m.base)<<codeBits|w.code)
 	return true
 }
 
 // get returns the last offset of a key; false when it has none.
 func (m *offsetMap) get(key []byte) (int64, bool) {
-	slot, _, _, found := m.find(key)
+	slot, found := m.find(key, m.wanted(key))
 	if !found {
 		return 0, false
 	}
-	return m.base + int64(binary.LittleEndian.Uint64(slot[8:])>>tagBits) - 1, true
+	return m.base + int64(binary.LittleEndian.Uint32(slot[16:])>>codeBits), true
 }
 
-// Of the second half of a slot the lower 24 bits are of the hash, and the upper 40 are the offset relative to base, plus
-// one: zero means that the slot is free.
-const (
-	tagBits = 24
-	tagMask = 1<<tagBits - 1
-)
+// wanted is what the slot of a key has.
+type wanted struct {
+	home        uint64 // the slot from which it is looked for
+	first, last uint64
+	mask        uint64 // the bits of first that are known beforehand
+	code        uint32
+}
 
-// find returns the slot of a key, or the free one that is for it, and the key's hash.
-func (m *offsetMap) find(key []byte) (slot []byte, high, low uint64, found bool) {
-	high, low = m.hash(key)
-	count := uint64(len(m.slots) / slotBytes)
-	at, _ := bits.Mul64(high, count) // by the upper bits; the lower are in the slot
-	for {
+func (m *offsetMap) wanted(key []byte) wanted {
+	h := m.hash(m.seed, key)
+	w := wanted{mask: 1<<64 - 1, code: uint32(len(key)) + 1}
+	w.home, _ = bits.Mul64(h, m.count) // by the upper bits
+	switch n := len(key); {
+	case n < 8:
+		for _, b := range key {
+			w.first = w.first<<8 | uint64(b)
+		}
+	case n <= shortKey:
+		w.first, w.last = binary.LittleEndian.Uint64(key), binary.LittleEndian.Uint64(key[n-8:])
+	default:
+		w.first, w.last, w.mask, w.code = h&(1<<32-1), binary.LittleEndian.Uint64(key[n-8:]), 1<<32-1, longCode
+	}
+	return w
+}
+
+// find returns the slot of a key, or the free one that is for it.
+func (m *offsetMap) find(key []byte, w wanted) (slot []byte, found bool) {
+	for at := w.home; ; {
 		slot = m.slots[at*slotBytes : (at+1)*slotBytes]
-		second := binary.LittleEndian.Uint64(slot[8:])
-		if second>>tagBits == 0 {
-			return slot, high, low, false
+		word := binary.LittleEndian.Uint32(slot[16:])
+		if word == 0 {
+			return slot, false
 		}
-		if binary.LittleEndian.Uint64(slot) == low && second&tagMask == high&tagMask {
-			return slot, high, low, true
+		first := binary.LittleEndian.Uint64(slot)
+		if (first^w.first)&w.mask == 0 && binary.LittleEndian.Uint64(slot[8:]) == w.last && word&codeMask == w.code &&
+			(w.code != longCode || m.long.is(uint32(first>>32), key)) {
+			return slot, true
 		}
-		if at++; at == count {
+		if at++; at == m.count {
 			at = 0
 		}
 	}

@@ -117,7 +117,7 @@ func (c *compactor) rewrite(ctx context.Context, l *storage.Log, g group, f *fil
 // buildMap notes the last offset of each key of the dirty part and returns up to where it got: the ceiling, or before it
 // when the map is full. Keys of aborted data do not count. Kafka: Cleaner.buildOffsetMap.
 func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (mapped int64, err error) {
-	c.offsets.reset(ch.ceiling - ch.firstDirty)
+	c.offsets.reset(0, 0)
 	aborted, err := l.AbortedTxns(ch.firstDirty, ch.ceiling)
 	if err != nil {
 		return 0, err
@@ -135,6 +135,9 @@ func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (ma
 		if err := c.pace(ctx, len(res.Data)); err != nil {
 			return 0, err
 		}
+		if next == ch.firstDirty {
+			c.offsets.reset(ch.ceiling-ch.firstDirty, c.sample(res.Data))
+		}
 		for rest := res.Data; len(rest) > 0; {
 			b := record.Batch(rest)
 			b, rest = b[:b.Size()], rest[b.Size():]
@@ -149,6 +152,31 @@ func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (ma
 		}
 	}
 	return ch.ceiling, nil
+}
+
+// sampleRecords is how many records tell what the keys of a log take.
+const sampleRecords = 10_000
+
+// sample returns what the keys of the first records of these batches take of longKeys, on average.
+func (c *compactor) sample(batches []byte) float64 {
+	keys, sum := 0, 0
+	for rest := batches; len(rest) > 0 && keys < sampleRecords; {
+		b := record.Batch(rest)
+		b, rest = b[:b.Size()], rest[b.Size():]
+		if b.Control() {
+			continue
+		}
+		for r, err := range c.reader.Records(b) {
+			if err != nil {
+				break // noteBatch meets it again
+			}
+			if r.Key != nil {
+				keys++
+				sum += longKeyBytes(r.Key)
+			}
+		}
+	}
+	return float64(sum) / float64(max(keys, 1))
 }
 
 // noteBatch takes the keys of a batch into the map, from the offset `from` on. When the map is full, end is the offset
