@@ -227,11 +227,10 @@ func (s *Store) stopLogs(logs []*Log, faults *[]error) bool {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(logs)); i = next.Add(1) - 1 {
 				l := logs[i]
-				status := l.Status()
 				err := l.close()
-				// A log that went out of service is looked at again; one that never was in it is not, unless that was
-				// tried.
-				if err != nil || status == StatusOffline && l.origin.offline == nil || l.unrecovered() {
+				// A log that went out of service, in the stop perhaps, is looked at again; one that never was in it is not,
+				// unless that was tried.
+				if err != nil || l.Status() == StatusOffline && l.origin.offline == nil || l.unrecovered() {
 					mu.Lock()
 					clean = false
 					if err != nil {

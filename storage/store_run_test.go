@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -46,4 +47,42 @@ func TestRunTriesAgainToReadTheDataDirectory(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A sync that fails in the stop itself takes the log offline when nobody looks any more; the stop is not a clean one.
+func TestSyncThatFailsInTheStopIsNoCleanStop(t *testing.T) {
+	for _, fail := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { testStop(t, fail) })
+	}
+}
+
+func testStop(t *testing.T, fail bool) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	var failing atomic.Bool
+	s, err := Open(testDir, Options{Durability: Async, Now: time.Now, FS: vfs.Inject(mem, func(o vfs.Op) error {
+		if failing.Load() && o.Kind == vfs.OpSync && o.Name == segmentFile(testDir+"/orders-0", 0, logSuffix) {
+			return &vfs.LostSync{Err: errInjected}
+		}
+		return nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := runStore(t, s)
+	synctest.Wait()
+	stop()
+	topic := createTopic(t, s, "orders", 1)
+	mustProduce(t, topic, 0, "a")
+	failing.Store(fail)
+	closeStore(t, s)
+	if _, err := mem.Stat(filepath.Join(testDir, cleanShutdownFile)); fail != notExist(err) {
+		t.Errorf("sync fails in the stop: %v; marker of a clean stop: %v", fail, err)
+	}
+	var want []string
+	if !fail {
+		want = []string{"a"}
+	}
+	s = openStore(t, mem.CrashClone(1, 0))
+	checkValues(t, lookUp(t, s, "orders"), 0, want...)
+	closeStore(t, s)
 }
