@@ -48,13 +48,17 @@ func (s *Server) metadata(r *request, req *kmsg.MetadataRequest) (*kmsg.Metadata
 		resp.AuthorizedOperations = s.clusterOperations(r)
 	}
 	m := metadataCall{s: s, r: r, withOperations: req.IncludeTopicAuthorizedOperations && req.Version >= 8}
+	var err error
 	switch {
 	case req.Topics == nil, len(req.Topics) == 0 && req.Version == 0:
-		m.all()
+		err = m.all()
 	case slices.ContainsFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID != [16]byte{} }):
-		m.byID(req.Topics)
+		err = m.byID(req.Topics)
 	default:
-		m.byName(req.Topics, (req.AllowAutoTopicCreation || req.Version < 4) && s.config.Bool("auto.create.topics.enable"))
+		err = m.byName(req.Topics, (req.AllowAutoTopicCreation || req.Version < 4) && s.config.Bool("auto.create.topics.enable"))
+	}
+	if err != nil {
+		return nil, err
 	}
 	resp.Topics = m.topics
 	return resp, nil
@@ -82,18 +86,21 @@ type metadataCall struct {
 }
 
 // all describes every topic that the caller may see.
-func (m *metadataCall) all() {
+func (m *metadataCall) all() error {
 	topics := m.s.store.Topics()
 	m.topics = make([]kmsg.MetadataResponseTopic, 0, len(topics))
 	for _, t := range topics {
 		if m.s.authorize(m.r, opDescribe, resourceTopic, t.Name()) {
-			m.describe(t)
+			if err := m.describe(t); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // byID describes topics by their ids; topics that are asked for by name besides are passed over.
-func (m *metadataCall) byID(wanted []kmsg.MetadataRequestTopic) {
+func (m *metadataCall) byID(wanted []kmsg.MetadataRequestTopic) error {
 	seen := map[storage.TopicID]bool{{}: true}
 	for i := range wanted {
 		id := storage.TopicID(wanted[i].TopicID)
@@ -108,9 +115,12 @@ func (m *metadataCall) byID(wanted []kmsg.MetadataRequestTopic) {
 		case !m.s.authorize(m.r, opDescribe, resourceTopic, t.Name()):
 			m.fail(nil, id, kerr.TopicAuthorizationFailed)
 		default:
-			m.describe(t)
+			if err := m.describe(t); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // byName describes topics by their names, and makes those that do not exist if create is set. Their answer is
@@ -118,7 +128,7 @@ func (m *metadataCall) byID(wanted []kmsg.MetadataRequestTopic) {
 //
 // Differs from Kafka: a topic without a name is one with an illegal name. Kafka's handler fails over it, and the answer
 // names neither brokers nor the other topics.
-func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
+func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) error {
 	seen := make(map[string]bool, len(wanted))
 	var missing []string
 	for i := range wanted {
@@ -132,7 +142,9 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
 			continue
 		}
 		if t, ok := m.s.store.Topic(name); ok {
-			m.describe(t)
+			if err := m.describe(t); err != nil {
+				return err
+			}
 			continue
 		}
 		missing = append(missing, name)
@@ -151,6 +163,7 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
 		m.fail(&name, storage.TopicID{}, err)
 	}
 	m.s.autoCreate(made)
+	return nil
 }
 
 // fail adds a topic of which there is only an error to tell.
@@ -167,7 +180,7 @@ func (m *metadataCall) fail(name *string, id storage.TopicID, err *kerr.Error) {
 }
 
 // describe adds a topic with its partitions.
-func (m *metadataCall) describe(t *storage.Topic) {
+func (m *metadataCall) describe(t *storage.Topic) error {
 	s := m.s
 	topic := kmsg.NewMetadataResponseTopic()
 	name := t.Name()
@@ -176,6 +189,9 @@ func (m *metadataCall) describe(t *storage.Topic) {
 		topic.AuthorizedOperations = s.authorizedOperations(m.r, resourceTopic, name)
 	}
 	n := t.Partitions()
+	if err := m.r.answerGrows(32 + len(name) + 34*int(n)); err != nil {
+		return err
+	}
 	topic.Partitions = make([]kmsg.MetadataResponseTopicPartition, n)
 	for i := range n {
 		p := &topic.Partitions[i]
@@ -185,6 +201,7 @@ func (m *metadataCall) describe(t *storage.Topic) {
 		p.Replicas, p.ISR, p.OfflineReplicas = s.self, state.isr, state.offline
 	}
 	m.topics = append(m.topics, topic)
+	return nil
 }
 
 // partitionState is what Metadata and DescribeTopicPartitions tell of a partition.

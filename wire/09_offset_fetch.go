@@ -36,6 +36,9 @@ func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.Of
 				all[g.Group] = true
 			}
 			resp.Groups = append(resp.Groups, s.fetchGroupOffsets(r, g, req.RequireStable, &told))
+			if err := r.answerGrows(fetchedSize(&resp.Groups[len(resp.Groups)-1])); err != nil {
+				return nil, err
+			}
 		}
 		return resp, nil
 	}
@@ -49,6 +52,9 @@ func (s *Server) offsetFetch(r *request, req *kmsg.OffsetFetchRequest) (*kmsg.Of
 		}
 	}
 	answer := s.fetchGroupOffsets(r, &group, req.RequireStable, &told)
+	if err := r.answerGrows(fetchedSize(&answer)); err != nil {
+		return nil, err
+	}
 	resp.ErrorCode = answer.ErrorCode
 	for _, gt := range answer.Topics {
 		at := kmsg.NewOffsetFetchResponseTopic()
@@ -117,6 +123,19 @@ func (s *Server) fetchGroupOffsets(r *request, req *kmsg.OffsetFetchRequestGroup
 		}
 	}
 	return answer
+}
+
+// fetchedSize is about how many bytes the answer for a group takes.
+func fetchedSize(g *kmsg.OffsetFetchResponseGroup) int {
+	size := 8 + len(g.Group)
+	for i := range g.Topics {
+		t := &g.Topics[i]
+		size += 21 + len(t.Topic)
+		for j := range t.Partitions {
+			size += 21 + len(deref(t.Partitions[j].Metadata))
+		}
+	}
+	return size
 }
 
 // toldOffsets are the offsets with metadata that an answer tells, and how many it may tell again.

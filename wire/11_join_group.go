@@ -51,6 +51,9 @@ func (s *Server) joinGroup(r *request, req *kmsg.JoinGroupRequest) (*kmsg.JoinGr
 	resp.Members = make([]kmsg.JoinGroupResponseMember, len(reply.Members))
 	for i, m := range reply.Members {
 		resp.Members[i] = kmsg.JoinGroupResponseMember{MemberID: m.MemberID, InstanceID: m.InstanceID, ProtocolMetadata: m.Metadata}
+		if err := r.answerGrows(16 + len(m.MemberID) + len(deref(m.InstanceID)) + len(m.Metadata)); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
 }

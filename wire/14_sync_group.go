@@ -45,5 +45,8 @@ func (s *Server) syncGroup(r *request, req *kmsg.SyncGroupRequest) (*kmsg.SyncGr
 		return resp, nil
 	}
 	resp.ProtocolType, resp.Protocol, resp.MemberAssignment = nullable(reply.ProtocolType), nullable(reply.Protocol), reply.Assignment
+	if err := r.answerGrows(len(reply.Assignment)); err != nil {
+		return nil, err
+	}
 	return resp, nil
 }

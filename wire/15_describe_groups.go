@@ -23,20 +23,26 @@ import (
 // Kafka: KafkaApis.handleDescribeGroupsRequest, GroupMetadataManager.describeGroups.
 func (s *Server) describeGroups(r *request, req *kmsg.DescribeGroupsRequest) (*kmsg.DescribeGroupsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
-	resp.Groups = describeEach(req.Groups, func(name string) kmsg.DescribeGroupsResponseGroup {
+	var err error
+	resp.Groups, err = describeEach(r, req.Groups, func(name string) kmsg.DescribeGroupsResponseGroup {
 		answer := s.describeGroup(r, name)
 		if r.version >= 3 && req.IncludeAuthorizedOperations && answer.ErrorCode == 0 {
 			answer.AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
 		}
 		return answer
-	}, func(answers ...kmsg.DescribeGroupsResponseGroup) response {
-		return &kmsg.DescribeGroupsResponse{Version: r.version, Groups: answers}
+	}, func(g *kmsg.DescribeGroupsResponseGroup) int {
+		size := 24 + len(g.Group) + len(deref(g.ErrorMessage)) + len(g.State) + len(g.ProtocolType) + len(g.Protocol)
+		for i := range g.Members {
+			m := &g.Members[i]
+			size += 20 + len(m.MemberID) + len(deref(m.InstanceID)) + len(m.ClientID) + len(m.ClientHost) + len(m.ProtocolMetadata) + len(m.MemberAssignment)
+		}
+		return size
 	}, func(name string) kmsg.DescribeGroupsResponseGroup {
 		answer := kmsg.NewDescribeGroupsResponseGroup()
 		answer.Group, answer.ErrorCode, answer.ErrorMessage = name, errorCode(errRepeated), errorMessage(errRepeated)
 		return answer
 	})
-	return resp, nil
+	return resp, err
 }
 
 // describeGroup answers for one group.

@@ -30,6 +30,9 @@ func (s *Server) listGroups(r *request, req *kmsg.ListGroupsRequest) (*kmsg.List
 		answer := kmsg.NewListGroupsResponseGroup()
 		answer.Group, answer.ProtocolType, answer.GroupState, answer.GroupType = g.ID, g.ProtocolType, g.State, string(g.Kind)
 		resp.Groups = append(resp.Groups, answer)
+		if err := r.answerGrows(12 + len(g.ID) + len(g.ProtocolType) + len(g.State) + len(g.Kind)); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
 }

@@ -92,6 +92,13 @@ func (s *Server) describeConfigs(r *request, req *kmsg.DescribeConfigsRequest) (
 				c.Documentation = nil
 			}
 			out.Configs = append(out.Configs, c)
+			size := 24 + len(c.Name) + len(deref(c.Value)) + len(deref(c.Documentation))
+			for _, y := range c.ConfigSynonyms {
+				size += 8 + len(y.Name) + len(deref(y.Value))
+			}
+			if err := r.answerGrows(size); err != nil {
+				return nil, err
+			}
 		}
 		entries += len(out.Configs)
 		resp.Resources = append(resp.Resources, out)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"iter"
 	"path/filepath"
 	"slices"
 
@@ -41,9 +42,19 @@ func (s *Server) describeLogDirs(r *request, req *kmsg.DescribeLogDirsRequest) (
 	}
 	dir.TotalBytes, dir.UsableBytes = total, free
 	dir.IsCordoned = slices.Contains(s.config.List("cordoned.log.dirs"), "*") || slices.Contains(s.config.List("cordoned.log.dirs"), s.store.Dir())
-	// Until every partition of the start is recovered, one that was not used yet may have data that is not known of.
+	// Until every partition of the start is recovered, one that was not used yet may have data that is not known of. That
+	// is waited for first, since nobody may wait for it with a turn to make a large answer.
 	recovered := s.store.Stats().Recovered
-	add := func(t *storage.Topic, partitions func(yield func(int32) bool)) {
+	if !recovered {
+		for t, partitions := range s.wantedDirs(req) {
+			for i := range partitions {
+				if log, ok := t.Partition(i); ok {
+					_, _ = log.Offsets() // an error comes again below
+				}
+			}
+		}
+	}
+	for t, partitions := range s.wantedDirs(req) {
 		out := kmsg.NewDescribeLogDirsResponseDirTopic()
 		out.Topic = t.Name()
 		for i := range partitions {
@@ -59,32 +70,48 @@ func (s *Server) describeLogDirs(r *request, req *kmsg.DescribeLogDirsRequest) (
 			if log.Status() == storage.StatusOffline {
 				continue
 			}
+			if err := r.answerGrows(24); err != nil {
+				return nil, err
+			}
 			p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 			p.Partition, p.Size = i, log.Size()
 			out.Partitions = append(out.Partitions, p)
 		}
-		if len(out.Partitions) > 0 {
-			dir.Topics = append(dir.Topics, out)
+		if len(out.Partitions) == 0 {
+			continue
 		}
-	}
-	if req.Topics == nil {
-		for _, t := range s.store.Topics() {
-			add(t, func(yield func(int32) bool) {
-				for i := range t.Partitions() {
-					if !yield(i) {
-						return
-					}
-				}
-			})
-		}
-	}
-	for name, partitions := range wantedPartitions(req.Topics) {
-		if t, ok := s.store.Topic(name); ok {
-			add(t, slices.Values(partitions))
+		dir.Topics = append(dir.Topics, out)
+		if err := r.answerGrows(8 + len(out.Topic)); err != nil {
+			return nil, err
 		}
 	}
 	resp.Dirs = append(resp.Dirs, dir)
 	return resp, nil
+}
+
+// wantedDirs yields the topics that a request is about, with their partitions.
+func (s *Server) wantedDirs(req *kmsg.DescribeLogDirsRequest) iter.Seq2[*storage.Topic, iter.Seq[int32]] {
+	return func(yield func(*storage.Topic, iter.Seq[int32]) bool) {
+		if req.Topics == nil {
+			for _, t := range s.store.Topics() {
+				all := func(yield func(int32) bool) {
+					for i := range t.Partitions() {
+						if !yield(i) {
+							return
+						}
+					}
+				}
+				if !yield(t, all) {
+					return
+				}
+			}
+		}
+		for name, partitions := range wantedPartitions(req.Topics) {
+			if t, ok := s.store.Topic(name); ok && !yield(t, slices.Values(partitions)) {
+				return
+			}
+		}
+	}
 }
 
 // wantedPartitions yields each topic of a request once, in the order of the request, with its partitions in order.

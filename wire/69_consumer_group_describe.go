@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/groups"
@@ -16,18 +18,30 @@ import (
 // Kafka: KafkaApis.handleConsumerGroupDescribe, GroupMetadataManager.consumerGroupDescribe.
 func (s *Server) consumerGroupDescribe(r *request, req *kmsg.ConsumerGroupDescribeRequest) (*kmsg.ConsumerGroupDescribeResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
-	resp.Groups = describeEach(req.Groups, func(name string) kmsg.ConsumerGroupDescribeResponseGroup {
+	var err error
+	resp.Groups, err = describeEach(r, req.Groups, func(name string) kmsg.ConsumerGroupDescribeResponseGroup {
 		answer := s.describeConsumerGroup(r, name)
 		if req.IncludeAuthorizedOperations && answer.ErrorCode == 0 {
 			answer.AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
 		}
 		return answer
-	}, func(answers ...kmsg.ConsumerGroupDescribeResponseGroup) response {
-		return &kmsg.ConsumerGroupDescribeResponse{Version: r.version, Groups: answers}
+	}, func(g *kmsg.ConsumerGroupDescribeResponseGroup) int {
+		size := 32 + len(g.Group) + len(deref(g.ErrorMessage)) + len(g.State) + len(g.AssignorName)
+		for i := range g.Members {
+			m := &g.Members[i]
+			size += 28 + len(m.MemberID) + len(deref(m.InstanceID)) + len(deref(m.RackID)) + len(m.ClientID) + len(m.ClientHost) + len(deref(m.SubscribedTopicRegex))
+			for _, topic := range m.SubscribedTopics {
+				size += 2 + len(topic)
+			}
+			for _, t := range slices.Concat(m.Assignment.TopicPartitions, m.TargetAssignment.TopicPartitions) {
+				size += 21 + len(t.Topic) + 4*len(t.Partitions)
+			}
+		}
+		return size
 	}, func(name string) kmsg.ConsumerGroupDescribeResponseGroup {
 		return failedConsumerGroup(name, errRepeated)
 	})
-	return resp, nil
+	return resp, err
 }
 
 // describeConsumerGroup answers for one group.

@@ -45,6 +45,9 @@ func (s *Server) listConfigResources(r *request, req *kmsg.ListConfigResourcesRe
 			c := kmsg.NewListConfigResourcesResponseConfigResource()
 			c.Name, c.Type = name, kind
 			resp.ConfigResources = append(resp.ConfigResources, c)
+			if err := r.answerGrows(4 + len(name)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return resp, nil

@@ -51,6 +51,9 @@ func (s *Server) describeTopicPartitions(r *request, req *kmsg.DescribeTopicPart
 			first = req.Cursor.Partition
 		}
 		next := min(int64(topic.Partitions()), int64(first)+left)
+		if err := r.answerGrows(32 + len(name) + 34*max(int(next)-int(first), 0)); err != nil {
+			return nil, err
+		}
 		described := s.describePartitions(r, topic, first, int32(next))
 		resp.Topics = append(resp.Topics, described)
 		left -= int64(len(described.Partitions))

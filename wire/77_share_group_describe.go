@@ -14,16 +14,28 @@ import (
 // Kafka: KafkaApis.handleShareGroupDescribe, GroupMetadataManager.shareGroupDescribe.
 func (s *Server) shareGroupDescribe(r *request, req *kmsg.ShareGroupDescribeRequest) (*kmsg.ShareGroupDescribeResponse, error) {
 	resp := req.ResponseKind().(*kmsg.ShareGroupDescribeResponse)
-	resp.Groups = describeEach(req.GroupIDs, func(name string) kmsg.ShareGroupDescribeResponseGroup {
+	var err error
+	resp.Groups, err = describeEach(r, req.GroupIDs, func(name string) kmsg.ShareGroupDescribeResponseGroup {
 		answer := s.describeShareGroup(r, name)
 		if req.IncludeAuthorizedOperations && answer.ErrorCode == 0 {
 			answer.AuthorizedOperations = s.authorizedOperations(r, resourceGroup, name)
 		}
 		return answer
-	}, func(answers ...kmsg.ShareGroupDescribeResponseGroup) response {
-		return &kmsg.ShareGroupDescribeResponse{Version: r.version, Groups: answers}
+	}, func(g *kmsg.ShareGroupDescribeResponseGroup) int {
+		size := 32 + len(g.GroupID) + len(deref(g.ErrorMessage)) + len(g.GroupState) + len(g.Assignor)
+		for i := range g.Members {
+			m := &g.Members[i]
+			size += 24 + len(m.MemberID) + len(deref(m.RackID)) + len(m.ClientID) + len(m.ClientHost)
+			for _, topic := range m.SubscribedTopicNames {
+				size += 2 + len(topic)
+			}
+			for _, t := range m.Assignment.TopicPartitions {
+				size += 21 + len(t.Topic) + 4*len(t.Partitions)
+			}
+		}
+		return size
 	}, func(name string) kmsg.ShareGroupDescribeResponseGroup { return failedShareGroup(name, errRepeated) })
-	return resp, nil
+	return resp, err
 }
 
 // describeShareGroup answers for one group.

@@ -19,9 +19,6 @@ func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGr
 	resp := req.ResponseKind().(*kmsg.DescribeShareGroupOffsetsResponse)
 	resp.Groups = make([]kmsg.DescribeShareGroupOffsetsResponseGroup, len(req.Groups))
 	first := make(map[string]*answered) // for each group of which all is asked
-	alone := func(at int) response {
-		return &kmsg.DescribeShareGroupOffsetsResponse{Version: r.version, Groups: resp.Groups[at : at+1]}
-	}
 	left := newRepeats()
 	for i := range req.Groups {
 		g := &req.Groups[i]
@@ -30,16 +27,33 @@ func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGr
 		case g.Topics != nil:
 			resp.Groups[i] = s.describeShareOffsets(r, g)
 		case before == nil:
-			first[g.GroupID], resp.Groups[i] = &answered{at: i}, s.describeShareOffsets(r, g)
-		case left.take(before, alone):
+			resp.Groups[i] = s.describeShareOffsets(r, g)
+			first[g.GroupID] = &answered{at: i, size: shareOffsetsSize(&resp.Groups[i])}
+		case left.take(before, g.GroupID):
 			resp.Groups[i] = resp.Groups[before.at]
 		default:
 			answer := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
 			answer.GroupID, answer.ErrorCode, answer.ErrorMessage = g.GroupID, errorCode(errRepeated), errorMessage(errRepeated)
 			resp.Groups[i] = answer
 		}
+		if err := r.answerGrows(shareOffsetsSize(&resp.Groups[i])); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
+}
+
+// shareOffsetsSize is about how many bytes the answer for a group takes.
+func shareOffsetsSize(g *kmsg.DescribeShareGroupOffsetsResponseGroup) int {
+	size := 8 + len(g.GroupID) + len(deref(g.ErrorMessage))
+	for i := range g.Topics {
+		t := &g.Topics[i]
+		size += 21 + len(t.Topic)
+		for j := range t.Partitions {
+			size += 28 + len(deref(t.Partitions[j].ErrorMessage))
+		}
+	}
+	return size
 }
 
 // describeShareOffsets answers for one group.

@@ -211,20 +211,6 @@ func (s *Server) answerBuffer(ctx context.Context, n, least int) (*buffer, error
 	return b, nil
 }
 
-// awaitAnswerMemory charges a large buffer that was not, when there is room for it. It is there already, but as long as
-// it waits those are cut off who do not read theirs. Who waits may hold no memory of either kind.
-func (s *Server) awaitAnswerMemory(b *buffer) error {
-	n := int64(len(b.B))
-	if n <= keptAnswer {
-		return nil
-	}
-	if err := s.answers.large.acquire(s.killed, n); err != nil {
-		return err
-	}
-	b.budget, b.charged = &s.answers.large, n
-	return nil
-}
-
 // chargeAnswer charges a large buffer that was not. It is there already; what is charged keeps others from adding to it.
 func (s *Server) chargeAnswer(b *buffer) {
 	if n := int64(len(b.B)); n > keptAnswer && b.budget == nil {

@@ -18,6 +18,9 @@ type conn struct {
 	// ctx ends when the peer left, the connection failed, or the server stops.
 	ctx    context.Context
 	cancel context.CancelFunc
+	// gone ends when there is nobody to answer any more: the peer left or was cut, or the server was killed.
+	gone  context.Context
+	leave context.CancelFunc
 
 	// queue carries started calls from the reader to the writer, which alone takes from it until the reader closes
 	// it. Its capacity is how many Produce requests may be under way.
@@ -47,12 +50,15 @@ type conn struct {
 	vector        net.Buffers
 	answerHint    int // size of the last answer
 	answering     *call
+	answerTurn    largeAnswer
+	tookLarge     bool // a large answer was written
 
 	// The software that the client says it is. Written by the ApiVersions handler, which runs as a barrier.
 	softwareName, softwareVersion string
 
-	// What the connection holds of the memory that all share, and since when.
-	frameHeld, answerHeld holding
+	// What the connection holds of the memory that all share, and since when; and that it waits for its turn to make an
+	// answer.
+	frameHeld, answerHeld, turnHeld holding
 }
 
 const (
@@ -61,7 +67,7 @@ const (
 	// keptAnswer is the largest answer that the size of the next one is guessed from.
 	keptAnswer = 64 << 10
 	// writeStep is how many bytes of an answer have to be taken within the idle time.
-	writeStep = 256 << 10
+	writeStep = 128 << 10
 )
 
 var (
@@ -79,6 +85,7 @@ func (s *Server) newConn(l *Listener, socket net.Conn) *conn {
 		in:      make([]byte, readBufferSize),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
+	c.gone, c.leave = context.WithCancel(s.killed)
 	c.active.Store(time.Now().UnixNano())
 	return c
 }
@@ -93,8 +100,12 @@ func (c *conn) serve() {
 	}()
 	err := c.read()
 	c.cancel()
+	if !errors.Is(err, errStopping) {
+		c.leave()
+	}
 	close(c.queue)
 	<-done
+	c.leave()
 	_ = c.socket.Close()
 	if c.server.shares != nil {
 		c.server.shares.Disconnected(c)
@@ -184,6 +195,7 @@ func (c *conn) write() {
 			if e != nil {
 				e.release()
 			}
+			c.endTurn()
 			if err != nil && !failed {
 				c.failed.Store(true)
 				s.logger.Debug("connection failed", "remote", c.socket.RemoteAddr().String(), "key", key, "error", err)
@@ -306,7 +318,7 @@ func (c *conn) send(call *call, resp response) error {
 		clear(c.vector) // an idle connection keeps no answer alive
 		return err
 	}
-	b := newBuffer(c.answerHint)
+	b := c.bodyBuffer()
 	b.B = appendAnswerHeader(b.B, call.correlationID, call.tagged())
 	b.B = resp.AppendTo(b.B)
 	finishAnswer(b.B, 0)
@@ -314,7 +326,7 @@ func (c *conn) send(call *call, resp response) error {
 		c.answerHint = n
 	}
 	c.frameDone()
-	err := c.server.awaitAnswerMemory(b)
+	err := c.chargeBody(b)
 	if err == nil {
 		c.vector = append(c.vector[:0], b.B)
 		err = c.writeAll(c.vector, b.budget != nil)
@@ -370,85 +382,4 @@ func (c *conn) writeAll(pieces net.Buffers, charged bool) error {
 	}
 	c.active.Store(time.Now().UnixNano())
 	return nil
-}
-
-// holding is a time in which a connection holds memory and waits for its peer to send or take bytes.
-type holding struct {
-	since atomic.Int64 // nanoseconds; 0 when it is not so
-	moved atomic.Int64 // bytes sent or taken in this time
-
-	// Guarded by Server.cutting: what was found by the last look that began a new window.
-	seen    int64 // since
-	looked  int64 // nanoseconds
-	counted int64 // moved
-}
-
-func (h *holding) begin() {
-	h.moved.Store(0)
-	h.since.Store(time.Now().UnixNano())
-}
-
-func (h *holding) end() { h.since.Store(0) }
-
-// A peer that is slower than this gives way when others wait for the memory it holds.
-const (
-	stallWindow = 10 * time.Second
-	stallRate   = 32 << 10 // bytes per second, over a window at least
-)
-
-// stalled reports whether the peer was too slow since a look that was a window ago, or since it could begin. The caller
-// holds Server.cutting.
-func (h *holding) stalled(now time.Time) bool {
-	since, moved := h.since.Load(), h.moved.Load()
-	if since == 0 || since != h.since.Load() { // or moved may be that of another time
-		return false
-	}
-	if h.seen != since {
-		h.seen, h.looked, h.counted = since, since, 0
-	}
-	window := time.Duration(now.UnixNano() - h.looked)
-	if window < stallWindow {
-		return false
-	}
-	if float64(moved-h.counted) < stallRate*window.Seconds() {
-		return true
-	}
-	h.looked, h.counted = now.UnixNano(), moved
-	return false
-}
-
-// cutStalled closes the connections that hold memory while their peers do next to nothing. It is called while somebody
-// waits for memory.
-func (s *Server) cutStalled() {
-	now := time.Now()
-	s.cutting.Lock()
-	var stalled []*conn
-	for _, c := range s.conns.all() {
-		if c.frameHeld.stalled(now) || c.answerHeld.stalled(now) {
-			stalled = append(stalled, c)
-		}
-	}
-	s.cutting.Unlock()
-	for _, c := range stalled {
-		if !c.cut.Swap(true) {
-			s.cutLines.warn(s, "connection cut: its peer stalls and others need the memory", "remote", c.socket.RemoteAddr().String())
-			c.cancel()
-			_ = c.socket.Close()
-		}
-	}
-}
-
-// hurryParked makes requests that wait for records answer with what they have, where the connection holds more than a
-// small frame: the request's own, or the one behind it. It is called while somebody waits for memory for a frame, since
-// a fetch may wait for weeks.
-func (s *Server) hurryParked() {
-	for _, c := range s.conns.all() {
-		if c.holds.Load() <= readBufferSize {
-			continue
-		}
-		select {
-		case c.hurry <- struct{}{}:
-		default:
-		}
-	}
 }

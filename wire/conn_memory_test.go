@@ -100,30 +100,8 @@ func TestAnswerMemoryIsBounded(t *testing.T) {
 		}
 		small.call(versions()) // small answers do not wait
 		got := waiting.receive(fetch, id).(*kmsg.FetchResponse).Topics[0].Partitions[0]
-		if d := time.Since(began); len(got.RecordBatches) < 900_000 || d < stallWindow || d > stallWindow+3*budgetPatience {
-			t.Errorf("%d bytes after %v, want the batch when the peer that stalls was cut after %v", len(got.RecordBatches), d, stallWindow)
-		}
-	})
-}
-
-// Answers that are built as a whole wait for memory like those of fetches, and the peers that do not read theirs are cut off.
-func TestLargeAnswersOfAnyKindWaitForMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, map[string]string{"gateway.answer.memory.bytes": "1048576"})
-		s.topic("orders", 5000) // about 150 kB
-		metadata := kmsg.NewPtrMetadataRequest()
-		metadata.Version = 9
-		for range 10 {
-			s.dial(t).send(metadata) // and never reads the answer
-		}
-		synctest.Wait()
-		if st := s.s.Stats(); st.AnswerBytes > 1<<20 || st.AnswerBytes < 1<<19 || st.MemoryWaits == 0 {
-			t.Errorf("%d answer bytes held and %d waits, want at most 1048576, and some", st.AnswerBytes, st.MemoryWaits)
-		}
-		began := time.Now()
-		got := s.dial(t).call(metadata).(*kmsg.MetadataResponse)
-		if d := time.Since(began); len(got.Topics) != 1 || d < stallWindow || d > 2*stallWindow+3*budgetPatience {
-			t.Errorf("%d topics after %v, want one when the peers that stall were cut after %v", len(got.Topics), d, stallWindow)
+		if d := time.Since(began); len(got.RecordBatches) < 900_000 || d < quietWindow || d > quietWindow+budgetPatience {
+			t.Errorf("%d bytes after %v, want the batch when the peer that stalls was cut after %v", len(got.RecordBatches), d, quietWindow)
 		}
 	})
 }
@@ -306,31 +284,33 @@ func TestParkedFetchGivesWayWhenOthersNeedItsMemory(t *testing.T) {
 	}
 }
 
+// kept checks how much memory is in use when f was called and everything waits for something.
+func kept(t *testing.T, what string, most uint64, f func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	f()
+	synctest.Wait()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if got := after.HeapAlloc - min(after.HeapAlloc, before.HeapAlloc); got > most {
+		t.Errorf("%s keeps %d bytes, want at most %d", what, got, most)
+	}
+}
+
 // What a frame of empty elements is decoded to is many times as large. It must not stay while the request, or the one
 // before it, waits.
 func TestParkedRequestsKeepLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, nil)
 		s.topic("orders", 1)
-		kept := func(what string, most uint64, f func()) {
-			t.Helper()
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			f()
-			synctest.Wait()
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			if got := after.HeapAlloc - min(after.HeapAlloc, before.HeapAlloc); got > most {
-				t.Errorf("%s keeps %d bytes, want at most %d", what, got, most)
-			}
-		}
 		const topics = 600_000 // 1.8 MB in the frame, more than 50 MB decoded
 		frame := frameOf(emptyTopics(parkedFetch("orders", time.Hour), topics), 1)
 		waits, behind := s.dial(t), s.dial(t)
-		kept("a fetch that waits", 8<<20, func() { waits.write(frame) })
+		kept(t, "a fetch that waits", 8<<20, func() { waits.write(frame) })
 		behind.send(parkedFetch("orders", time.Hour))
-		kept("a request behind one that waits", 8<<20, func() { behind.write(frame) })
+		kept(t, "a request behind one that waits", 8<<20, func() { behind.write(frame) })
 
 		s.topic("wide", 10_000)
 		metadata := kmsg.NewPtrMetadataRequest()
@@ -340,7 +320,7 @@ func TestParkedRequestsKeepLittleMemory(t *testing.T) {
 		for range 10 {
 			lazy = append(lazy, s.dial(t))
 		}
-		kept("ten answers of 300 kB that nobody takes", 6<<20, func() {
+		kept(t, "ten answers of 300 kB that nobody takes", 6<<20, func() {
 			for _, c := range lazy {
 				c.send(metadata)
 			}

@@ -25,9 +25,9 @@
 // A frame's length is checked against the limit of its key before anything is allocated for it (limits.go). What frames
 // and answers hold together is bounded by two budgets (memory.go). A request's memory is given back when its answer is
 // written, an answer's when the socket took it, and answers never wait for requests, so that the line moves as long as
-// peers read; one that does next to nothing, while others wait for its memory, is cut off. A part of both is kept for
-// small demands. When memory is short, a long frame gets its own as its bytes come (frame_read.go), and a fetch gets a
-// share of what is left.
+// peers read; one that does next to nothing, while others wait for its memory, is cut off (stall.go). A part of both is
+// kept for small demands. When memory is short, a long frame gets its own as its bytes come (frame_read.go), a fetch gets
+// a share of what is left, and any other large answer is not made before there is room (large_answers.go).
 //
 // # Errors
 //

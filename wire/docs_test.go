@@ -177,7 +177,7 @@ func limitsPage() string {
 	w.WriteString("\n## Memory, files and connections\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
 		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), fmt.Sprintf("further frames are not read until there is room; meanwhile a client that sends less than %s bytes a second of one it began is cut off, and a fetch that waits is answered with what there is. An eighth is kept for frames of at most %s bytes, and a longer one holds little more than has come when half of the rest is taken", number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)))},
-		{"bytes of answers on their way", byDefault("gateway.answer.memory.bytes"), fmt.Sprintf("further answers wait; meanwhile a client that reads less than %s bytes a second of its own is cut off. An eighth is kept for answers of at most %s bytes, and a fetch is answered with a quarter of what is left at most", number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)))},
+		{"bytes of answers on their way", byDefault("gateway.answer.memory.bytes"), fmt.Sprintf("further answers wait; meanwhile a client is cut off that takes no byte for %s seconds of what was sent to it, or less than %s a second. An eighth is kept for answers of at most %s bytes, and a fetch is answered with a quarter of what is left at most. Other large answers are not made before there is room, one at a time for each processor and at most %d, which may go beyond the limit", number(fmt.Sprint(quietWindow.Seconds())), number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)), mostTurns)},
 		{"open data files", byDefault("gateway.open.files"), "the one that was not used for the longest time is closed, and opened again when it is used"},
 		{"files synced at a time", byDefault("gateway.sync.threads"), "further ones wait"},
 		{"connections", byDefault("max.connections"), "further ones are not accepted until one closes"},
@@ -203,7 +203,7 @@ func limitsPage() string {
 		{"offsets in one OffsetCommit", "what fits into one batch of `__consumer_offsets`, as in Kafka", "UNKNOWN_SERVER_ERROR for each, without a look at them"},
 		{"bytes of a regular expression of ConsumerGroupHeartbeat", number(fmt.Sprint(groups.MaxRegexBytes)) + "; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},
 		{"steps that the regular expressions of a group take for all topics", number(fmt.Sprint(groups.MaxRegexSteps)) + ", instructions times bytes of names; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION for a new one"},
-		{"bytes that an answer says again of groups and offsets that are named more than once", number(fmt.Sprint(mostRepeated)) + "; Kafka has no such limit", "INVALID_REQUEST for the next that is named again"},
+		{"bytes that an answer says again of groups and offsets that are named more than once", number(fmt.Sprint(mostRepeated)) + "; Kafka has no such limit", fmt.Sprintf("INVALID_REQUEST for the next that is named again, unless it is a group that takes at most %d bytes more than twice its name", freeRepeat)},
 		{"configs in an answer to DescribeConfigs", number(fmt.Sprint(maxDescribed)), "INVALID_REQUEST for the resources that are too many"},
 		{"bytes of a config's value", number(fmt.Sprint(maxConfigValue)), "INVALID_CONFIG"},
 	} {

@@ -26,7 +26,7 @@ type budget struct {
 	overdrawn bool
 }
 
-const budgetPatience = 5 * time.Second
+const budgetPatience = time.Second
 
 type budgetWaiter struct {
 	n         int64

@@ -136,22 +136,42 @@ func TestOffsetsNamedOftenAreFetchedWithinBounds(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidAgainIsMeasuredOnce(t *testing.T) {
-	left, measured := newRepeats(), 0
-	said := &answered{at: 7}
-	for i := range 1000 {
-		ok := left.take(said, func(at int) response {
-			measured++
-			if at != 7 {
-				t.Errorf("asked for part %d, want 7", at)
+// What is small is said as often as it is named, also when there is no room for anything larger.
+func TestSmallAnswersAreSaidAsOftenAsTheyAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100_000
+		b := withShareGroups(newBroker(t, nil))
+		names := again("ghost", n)
+		check := func(what string, got int, code func(i int) int16) {
+			t.Helper()
+			for i := range got {
+				if code(i) != 69 {
+					t.Errorf("%s: the %d. answer of %d is error %d, want 69", what, i+1, got, code(i))
+					return
+				}
 			}
-			return &kmsg.DescribeGroupsResponse{ThrottleMillis: int32(i), Groups: make([]kmsg.DescribeGroupsResponseGroup, 10)}
-		})
-		if !ok {
-			t.Fatalf("no room after %d times %d bytes", i, said.size)
+			if got != n {
+				t.Errorf("%s: %d answers, want %d", what, got, n)
+			}
 		}
+		classic := kmsg.NewPtrDescribeGroupsRequest()
+		classic.Version, classic.Groups = 6, names
+		groups := ask[*kmsg.DescribeGroupsResponse](b, classic).Groups
+		check("DescribeGroups", len(groups), func(i int) int16 { return groups[i].ErrorCode })
+		consumer := kmsg.NewPtrConsumerGroupDescribeRequest()
+		consumer.Version, consumer.Groups = 1, names
+		consumers := ask[*kmsg.ConsumerGroupDescribeResponse](b, consumer).Groups
+		check("ConsumerGroupDescribe", len(consumers), func(i int) int16 { return consumers[i].ErrorCode })
+		shared := kmsg.NewPtrShareGroupDescribeRequest()
+		shared.Version, shared.GroupIDs = 1, names
+		shares := ask[*kmsg.ShareGroupDescribeResponse](b, shared).Groups
+		check("ShareGroupDescribe", len(shares), func(i int) int16 { return shares[i].ErrorCode })
+	})
+	left := newRepeats()
+	if left.take(&answered{size: mostRepeated + 1}, "large") || left.take(&answered{size: 1000}, "ghost") {
+		t.Error("there is room behind what had none")
 	}
-	if measured != 1 || said.size < 100 {
-		t.Errorf("measured %d times as %d bytes, want once and above 100", measured, said.size)
+	if !left.take(&answered{size: 100}, "ghost") || !left.take(&answered{size: 60_000}, strings.Repeat("g", 30_000)) {
+		t.Error("there is no room for what is in proportion to its name")
 	}
 }

@@ -44,6 +44,16 @@ func (r *request) frameDone() {
 	}
 }
 
+// answerGrows says that about n bytes were added to the answer. What becomes a large one waits here for its turn, and the
+// call's frame is given back before, as by frameDone. An error drops the connection. The caller holds no lock, and waits
+// for nothing but memory afterwards: others wait until its answer is made.
+func (r *request) answerGrows(n int) error {
+	if r.conn == nil {
+		return nil
+	}
+	return r.conn.answerGrows(n)
+}
+
 // response is the body of an answer: a kmsg response, or an *encoded.
 type response interface {
 	// AppendTo appends the body to dst and returns the extended slice.

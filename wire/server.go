@@ -63,9 +63,12 @@ type Server struct {
 	// self and nobody are the replica lists of this broker alone and of none. Shared, never written.
 	self, nobody []int32
 
-	requests memory     // of frames in flight
-	answers  memory     // of answers in flight
-	cutting  sync.Mutex // held while it is looked for connections that stall
+	requests memory      // of frames in flight
+	answers  memory      // of answers in flight
+	turns    answerTurns // of large answers that are being made
+	cutting  sync.Mutex  // held while it is looked for connections that stall
+	// arrived is the function of that name, unless a test has another.
+	arrived  func(net.Conn) (bytes int64, pending, known bool)
 	buffers  bufferStock
 	decoding sync.Mutex // held while a large request that is no Produce is decoded
 	fetches  fetchCache // incremental fetch sessions
@@ -130,7 +133,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
-		apis: apis, maxConns: o.MaxConnections,
+		apis: apis, maxConns: o.MaxConnections, arrived: arrived,
 	}
 	s.loadDynamicConfigs()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))

@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// answerTurns lets few large answers be made at a time. What a handler collects for one, and the bytes it is encoded to,
+// come to many times what a client sends for it, so that an answer is begun only when there is room in the memory for
+// answers, and who waits for that has none of it yet. An answer that is made is charged at once, and its turn ends. So
+// answers go beyond their memory by at most one for each turn.
+//
+// A turn is never kept while a peer reads: what its holder waits for is memory, which comes from peers that read and from
+// those that are cut. Every second turn is for those whose peers have read a large answer before, in the order they came.
+// The others go by turns to the one that has waited longest and to the one that came last: when many wait who do not
+// read, somebody who does is not behind all of them. The zero value is ready to use.
+type answerTurns struct {
+	mu    sync.Mutex
+	taken int // guarded by mu
+	// passed says that the last turn was not for a known one, newest that the next unknown one is the last that came.
+	// Guarded by mu.
+	passed, newest bool
+	// known and unknown are those that wait, in the order they came, their channels closed when it is their turn: known
+	// ones have read a large answer before. Guarded by mu.
+	known, unknown []chan struct{}
+}
+
+// mostTurns bounds the memory for what is being made.
+const mostTurns = 4
+
+// limit is how many turns there are.
+func (t *answerTurns) limit() int { return min(runtime.GOMAXPROCS(0), mostTurns) }
+
+// take waits for a turn until ctx ends. known says that the peer has read a large answer before.
+func (t *answerTurns) take(ctx context.Context, known bool) error {
+	t.mu.Lock()
+	if t.taken < t.limit() { // then nobody waits
+		t.taken++
+		t.mu.Unlock()
+		return nil
+	}
+	line := &t.unknown
+	if known {
+		line = &t.known
+	}
+	mine := make(chan struct{})
+	*line = append(*line, mine)
+	t.mu.Unlock()
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(*line, mine); i >= 0 {
+		*line = slices.Delete(*line, i, i+1)
+		return ctx.Err()
+	}
+	return nil // it came meanwhile
+}
+
+// give ends a turn.
+func (t *answerTurns) give() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line, i := &t.unknown, 0
+	switch {
+	case len(t.known) > 0 && (t.passed || len(t.unknown) == 0):
+		line, t.passed = &t.known, false
+	case len(t.unknown) == 0:
+		t.taken--
+		return
+	default:
+		if t.newest {
+			i = len(t.unknown) - 1
+		}
+		t.passed, t.newest = true, !t.newest
+	}
+	close((*line)[i])
+	*line = slices.Delete(*line, i, i+1)
+}
+
+// largeAnswer is what the writer knows of the answer that is being made.
+type largeAnswer struct {
+	size int  // about, so far
+	turn bool // it has a turn, and smallDemand of the memory for answers
+}
+
+// answerGrows is the request's. Only the writer calls it, by a handler.
+func (c *conn) answerGrows(n int) error {
+	a := &c.answerTurn
+	if a.size += n; a.size <= keptAnswer || a.turn {
+		return nil
+	}
+	s := c.server
+	c.frameDone() // who waits holds no memory of either kind
+	c.turnHeld.begin()
+	defer c.turnHeld.end()
+	// What the system at the other end has taken may lie there; but of a large answer not all, when nobody reads.
+	_, pending, _ := s.arrived(c.socket)
+	if err := s.turns.take(c.gone, c.tookLarge && !pending); err != nil {
+		return err
+	}
+	if err := s.answers.large.acquire(c.gone, smallDemand); err != nil {
+		s.turns.give()
+		return err
+	}
+	a.turn = true
+	return nil
+}
+
+// endTurn ends the turn, if the answer has one, and forgets the answer.
+func (c *conn) endTurn() {
+	if c.answerTurn.turn {
+		c.server.answers.large.release(smallDemand)
+		c.server.turns.give()
+	}
+	c.answerTurn = largeAnswer{}
+}
+
+// bodyBuffer returns a buffer for an answer that is encoded as a whole. It is not charged.
+func (c *conn) bodyBuffer() *buffer {
+	if c.answerTurn.turn {
+		return c.server.buffers.get(c.answerTurn.size)
+	}
+	return newBuffer(c.answerHint)
+}
+
+// chargeBody charges a large answer to the memory for answers. One with a turn is charged as it is, and its turn ends. Any
+// other waits for room: it is in proportion to its request, or to what the server holds anyhow.
+func (c *conn) chargeBody(b *buffer) error {
+	large := &c.server.answers.large
+	n := int64(max(len(b.B), cap(b.pooled)))
+	switch {
+	case c.answerTurn.turn:
+		c.tookLarge = true
+		b.budget, b.charged = large, n
+		large.force(n)
+		c.endTurn()
+	case n > keptAnswer:
+		if err := large.acquire(c.gone, n); err != nil {
+			return err
+		}
+		b.budget, b.charged = large, n
+	}
+	return nil
+}

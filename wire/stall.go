@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// holding is a time in which a connection keeps others waiting, or may, until its peer sends or takes bytes.
+type holding struct {
+	since atomic.Int64 // nanoseconds; 0 when it is not so
+	moved atomic.Int64 // bytes sent or taken in this time
+
+	// Guarded by Server.cutting: what the looks in this time found.
+	seen    int64 // since
+	count   int64 // of bytes, by the last look
+	changed int64 // when a look found another count; nanoseconds
+	looked  int64 // when the window began; nanoseconds
+	counted int64 // of bytes, then
+}
+
+func (h *holding) begin() {
+	h.moved.Store(0)
+	h.since.Store(time.Now().UnixNano())
+}
+
+func (h *holding) end() { h.since.Store(0) }
+
+// A peer that is slower than this gives way when others wait for what it keeps from them.
+const (
+	stallWindow = 10 * time.Second
+	stallRate   = 32 << 10 // bytes per second, over a window at least
+	// quietWindow is how long it may take no byte of an answer at all. A writeStep in that time is less than stallRate.
+	quietWindow = 5 * time.Second
+)
+
+// stalled reports whether the peer was too slow since a look that was a window ago, or since it could begin, or did
+// nothing for as long as quiet. The caller holds Server.cutting.
+func (h *holding) stalled(now time.Time, quiet time.Duration) bool {
+	since, moved := h.since.Load(), h.moved.Load()
+	if since == 0 || since != h.since.Load() { // or moved may be that of another time
+		return false
+	}
+	if h.seen != since {
+		h.restart(since, since, 0)
+	}
+	return h.look(now, moved, quiet)
+}
+
+// answerStalled is stalled for what the peer takes. Where the socket tells how many bytes have arrived there, that counts
+// and not what the socket took, of which much may lie in buffers; and then time counts from the first look on.
+func (h *holding) answerStalled(now time.Time, arrived int64, known bool) bool {
+	if !known {
+		return h.stalled(now, quietWindow)
+	}
+	since := h.since.Load()
+	if since == 0 {
+		return false
+	}
+	if h.seen != since {
+		h.restart(since, now.UnixNano(), arrived)
+	}
+	return h.look(now, arrived, quietWindow)
+}
+
+// restart begins with the looks of a new time.
+func (h *holding) restart(since, from, count int64) {
+	h.seen, h.count, h.changed, h.looked, h.counted = since, count, from, from, count
+}
+
+// look is given the bytes until now.
+func (h *holding) look(now time.Time, count int64, quiet time.Duration) bool {
+	if count != h.count {
+		h.count, h.changed = count, now.UnixNano()
+	}
+	if now.UnixNano()-h.changed >= int64(quiet) {
+		return true
+	}
+	if now.UnixNano()-h.looked < int64(stallWindow) {
+		return false
+	}
+	// Bytes may come by leaps, so that only the time until the last ones counts.
+	if float64(count-h.counted) < stallRate*time.Duration(h.changed-h.looked).Seconds() {
+		return true
+	}
+	h.looked, h.counted = now.UnixNano(), count
+	return false
+}
+
+// stalls reports whether others should wait no longer for the connection. The caller holds Server.cutting.
+func (c *conn) stalls(now time.Time) bool {
+	if c.frameHeld.stalled(now, stallWindow) {
+		return true
+	}
+	writes, waits := c.answerHeld.since.Load() != 0, c.turnHeld.since.Load() != 0
+	if !writes && !waits {
+		return false
+	}
+	arrived, pending, known := c.server.arrived(c.socket)
+	// Who waits for a turn has sent all that it could; what is pending then lay there before.
+	return writes && c.answerHeld.answerStalled(now, arrived, known) ||
+		waits && known && pending && c.turnHeld.answerStalled(now, arrived, known)
+}
+
+// cutStalled closes the connections that hold memory, or ask for more, while their peers do next to nothing. It is called
+// while somebody waits for memory.
+func (s *Server) cutStalled() {
+	now := time.Now()
+	s.cutting.Lock()
+	var stalled []*conn
+	for _, c := range s.conns.all() {
+		if c.stalls(now) {
+			stalled = append(stalled, c)
+		}
+	}
+	s.cutting.Unlock()
+	for _, c := range stalled {
+		if !c.cut.Swap(true) {
+			s.cutLines.warn(s, "connection cut: its peer stalls and others need the memory", "remote", c.socket.RemoteAddr().String())
+			c.cancel()
+			c.leave()
+			_ = c.socket.Close()
+		}
+	}
+}
+
+// hurryParked makes requests that wait for records answer with what they have, where the connection holds more than a
+// small frame: the request's own, or the one behind it. It is called while somebody waits for memory for a frame, since
+// a fetch may wait for weeks.
+func (s *Server) hurryParked() {
+	for _, c := range s.conns.all() {
+		if c.holds.Load() <= readBufferSize {
+			continue
+		}
+		select {
+		case c.hurry <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A peer is cut when nothing arrives there for a while, or less than the least over a window, and not when its link is
+// thin.
+func TestPeersStallByWhatArrives(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		known bool // how much has arrived
+		each  time.Duration
+		bytes int64         // each time
+		want  time.Duration // 0 for never
+	}{
+		{"nothing arrives", true, time.Second, 0, quietWindow},
+		{"nothing is written", false, time.Second, 0, quietWindow},
+		{"as little as may be", true, time.Second, stallRate, 0},
+		{"as little as may be, by leaps", true, 4 * time.Second, 4 * stallRate, 0},
+		{"as little as may be, by steps", false, writeStep / stallRate * time.Second, writeStep, 0},
+		{"half of that", true, time.Second, stallRate / 2, stallWindow},
+		{"half of that, written", false, time.Second, stallRate / 2, stallWindow},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var h holding
+				var arrived int64
+				h.begin()
+				began, next := time.Now(), time.Now().Add(test.each)
+				for range 60 {
+					if h.answerStalled(time.Now(), arrived, test.known) {
+						if got := time.Since(began); got != test.want {
+							t.Errorf("stalls after %v, want %v", got, test.want)
+						}
+						return
+					}
+					wait(budgetPatience)
+					if !time.Now().Before(next) {
+						next = next.Add(test.each)
+						arrived += test.bytes
+						h.moved.Add(test.bytes)
+					}
+				}
+				if test.want != 0 {
+					t.Errorf("never stalls, want after %v", test.want)
+				}
+			})
+		})
+	}
+}
