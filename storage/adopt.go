@@ -46,7 +46,19 @@ func (s *Store) adopt() error {
 		st.epoch = a.epoch
 	}
 	st.epoch++ // of this start
+	if err := s.forgetSynced(); err != nil {
+		return err
+	}
 	return createMetadataLog(s.fs, s.dir, st, s.o.Now())
+}
+
+// forgetSynced removes what a store of ours knew of its logs: whoever served the directory since has not kept it.
+func (s *Store) forgetSynced() error {
+	err := s.fs.Remove(filepath.Join(s.dir, syncedCheckpoint))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, s.fs.SyncDir(s.dir))
 }
 
 // newDirectory returns the state of a directory without topics.

@@ -22,6 +22,7 @@ const (
 	logStartCheckpoint      = "log-start-offset-checkpoint"      // logs that start above 0
 	replicationCheckpoint   = "replication-offset-checkpoint"    // high watermarks
 	cleanerCheckpoint       = "cleaner-offset-checkpoint"        // below it a compacted log is clean
+	syncedCheckpoint        = "synced-offset-checkpoint"         // below it an offline log is known to be on disk; Kafka has none
 )
 
 // tempSuffix ends the name of a file that will replace another; one found at start is a leftover.

@@ -340,6 +340,9 @@ func (l *Log) committed(r round) {
 	case len(r.rolled) > 0:
 		c.recoveryPoint = max(c.recoveryPoint, r.rolled[len(r.rolled)-1].next)
 	}
+	if Status(l.status.Load()) == StatusOffline {
+		l.saveSynced() // it went offline while the round ran
+	}
 	// A round that made nothing more visible may end in a segment that has left the log meanwhile.
 	if l.origin.durability == Sync && r.end.next > l.view.Load().end.next {
 		l.works()
@@ -474,8 +477,8 @@ func (l *Log) startFlush() <-chan struct{} {
 	return c.waiting
 }
 
-// checkpoints are what the store's two checkpoint files are to say of the log; ok is false when it was not used, and
-// they keep what they say. It flushes the log first.
+// checkpoints are what the store's two checkpoint files are to say of the log; ok is false when it was not used or is
+// offline, and they keep what they say. It flushes the log first.
 func (l *Log) checkpoints() (recoveryPoint, logStart int64, ok bool) {
 	if Status(l.status.Load()) != StatusOnline {
 		return 0, 0, false
@@ -489,6 +492,19 @@ func (l *Log) checkpoints() (recoveryPoint, logStart int64, ok bool) {
 		return 0, 0, false
 	}
 	return l.commit.recoveryPoint, l.logStart, true
+}
+
+// saveSynced has the next start know what is on disk of a log that is going offline: damage there is not to pass for a torn
+// write, for which the bytes from it on would be cut. When it cannot be written now, it is with the next checkpoint. mu is
+// held.
+func (l *Log) saveSynced() {
+	save := l.ctx.saveSynced
+	if save == nil {
+		return
+	}
+	if err := save(l, l.commit.synced); err != nil {
+		l.logger().Warn("what is on disk of the partition is not checkpointed", "err", err)
+	}
 }
 
 // close makes everything durable, writes a producer snapshot at the end and closes the files: part of a clean stop.

@@ -8,6 +8,7 @@
 //	DIR/log-start-offset-checkpoint        per partition: where it starts, once that is above 0
 //	DIR/cleaner-offset-checkpoint          per partition: up to where compaction has cleaned it
 //	DIR/replication-offset-checkpoint      per partition: the high watermark, for people; nothing is decided by it
+//	DIR/synced-offset-checkpoint           per partition that went offline: everything below is on disk, indexes perhaps not
 //	DIR/.kafka_cleanshutdown               the store was stopped in order
 //	DIR/.lock                              held by the process that serves the directory
 //	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs
@@ -35,7 +36,9 @@
 // second.
 //
 // The recovery point follows when a segment is closed (the round that makes the first batch of the next one visible
-// also syncs the closed one's indexes, its producer snapshot and the epochs) and at every checkpoint.
+// also syncs the closed one's indexes, its producer snapshot and the epochs) and at every checkpoint. It does not follow any
+// more when a log goes offline. What is on disk is then written down by itself: the next start reads all from the recovery
+// point on, and what is not whole there is damage and no torn write.
 //
 // # What a crash can leave
 //
@@ -69,7 +72,7 @@
 //	Store.defaultsMu     no I/O
 //	Log.loadMu           no I/O
 //	Log.mu               over recovery, writes, rolls and cuts of that log, and over the renaming and removal of its files;
-//	                     over a sync only in recovery, in a cut and in the first append
+//	                     over a sync only in recovery, in a cut, in the first append and when the log goes offline
 //	committer.mu         no I/O
 //	watches.mu           no I/O
 //	metadataLog.mu       no I/O

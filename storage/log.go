@@ -33,6 +33,8 @@ type logContext struct {
 	answerDuplicatesEarly bool
 	// saveLogStart makes a log's new start offset durable in the store's checkpoint before it returns.
 	saveLogStart func(l *Log, offset int64) error
+	// saveSynced does the same with the offset below which a log that is offline is on disk.
+	saveSynced func(l *Log, offset int64) error
 
 	// validators are kept per store, since a decompressor that was made in one synctest bubble must not get into
 	// another.
@@ -66,6 +68,9 @@ type logOrigin struct {
 	adopted bool
 	// recoveryPoint is the checkpointed offset below which everything is known to be on disk; 0 when there is none.
 	recoveryPoint int64
+	// synced is the offset below which everything was on disk, caches perhaps not, when the log went offline; 0 when it did
+	// not.
+	synced int64
 	// logStart is the checkpointed log start offset; 0 when there is none.
 	logStart int64
 	// cleanedTo is the checkpointed offset up to which the log was cleaned; 0 when there is none.
@@ -231,7 +236,8 @@ type Log struct {
 	loading chan struct{} // guarded by loadMu
 
 	// mu is the appender's: held over recovery, the write of a batch, the roll of a segment and the cut after a failure,
-	// never over a sync but those of recovery, of a cut and of a log's first append. All below is guarded by it.
+	// never over a sync but those of recovery, of a cut, of a log's first append, and of the checkpoint when it goes
+	// offline. All below is guarded by it.
 	mu        sync.Mutex
 	segments  []*segment // as in the view; replaced, never changed in place
 	active    *segment   // the last of segments; nil when there are none
@@ -398,6 +404,7 @@ func (l *Log) setOffline(cause error) error {
 	l.logger().Error("partition is offline", attrs...)
 	l.commit.wakeAll()
 	l.watches.poke()
+	l.saveSynced()
 	return e
 }
 

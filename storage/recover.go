@@ -15,6 +15,9 @@ type recovery struct {
 	plan  *directoryPlan
 	write bool // the directory is ours; else it is another broker's and stays as it is
 	point int64
+	// synced is at or above point: everything below it was on disk, but above the point perhaps not the caches. So what lies
+	// between is read in full, and what is wrong there is damage all the same.
+	synced int64
 	// scanned is the index of the first segment of which batches were read in full; len(segments) when none was.
 	scanned  int
 	epochs   leaderEpochs // of what was read in full
@@ -24,11 +27,13 @@ type recovery struct {
 	lost     []*segment // whole segments after that place
 	obsolete []*segment // segments below the log start
 	names    bool       // names were changed since the directory was synced
+	unsynced bool       // another broker's files could not be synced
 }
 
 // loadDirectory recovers the log. Nothing below the recovery point is read but what the indexes need; from there on
 // every batch is checked, the log is cut at the first that is not whole, and what remains is synced before it can be
-// seen. A *CorruptError means damage below the recovery point. mu is held.
+// seen. A *CorruptError means damage below the recovery point, or to what was on disk when the log went offline. mu is
+// held.
 func (l *Log) loadDirectory() error {
 	names, err := l.ctx.fs.List(l.dir)
 	if notExist(err) {
@@ -38,6 +43,7 @@ func (l *Log) loadDirectory() error {
 		return err
 	}
 	r := &recovery{l: l, write: !l.origin.adopted, point: l.origin.recoveryPoint}
+	r.synced = max(r.point, l.origin.synced)
 	if r.write && slices.Contains(names, partitionMetadataFile) {
 		if err := r.checkTopic(); err != nil {
 			return err
@@ -94,7 +100,9 @@ func (l *Log) loadDirectory() error {
 	if l.active != nil && l.active.size == 0 {
 		l.commit.names = true // it was made, and nothing in it was durable yet, nor need its name be
 	}
-	l.commit.synced = l.end.Load()
+	if !r.unsynced {
+		l.commit.synced = l.end.Load()
+	}
 	l.publish(l.here())
 	return nil
 }
@@ -123,10 +131,10 @@ func (r *recovery) checkOrphans() error {
 	segments := r.plan.segments
 	for _, base := range r.plan.orphans {
 		i, _ := slices.BinarySearchFunc(segments, base, func(p plannedSegment, base int64) int { return cmp.Compare(p.base, base) })
-		if i > 0 && i < len(segments) && segments[i].base > r.l.origin.logStart && segments[i].base <= r.point {
+		if i > 0 && i < len(segments) && segments[i].base > r.l.origin.logStart && segments[i].base <= r.synced {
 			return &CorruptError{
 				File: segmentFile(r.l.dir, base, logSuffix), Position: -1,
-				Reason: fmt.Sprintf("it is missing, its indexes are there and everything below offset %d was on disk", r.point),
+				Reason: fmt.Sprintf("it is missing, its indexes are there and everything below offset %d was on disk", r.synced),
 			}
 		}
 	}
@@ -213,8 +221,8 @@ func (r *recovery) openSegments() error {
 		s := l.newSegment(p.base, c.SegmentIndexBytes, p.suffix)
 		s.reach = p.reach
 		l.segments = append(l.segments, s)
-		if r.write && tail != nil && tail.next < min(r.point, s.base) {
-			return l.corrupt(tail, tail.size, fmt.Sprintf("segment ends at offset %d, everything below %d was on disk", tail.next, r.point))
+		if r.write && tail != nil && tail.next < min(r.synced, s.base) {
+			return l.corrupt(tail, tail.size, fmt.Sprintf("segment ends at offset %d, everything below %d was on disk", tail.next, r.synced))
 		}
 		if r.torn == nil && r.write && tail != nil && tail.next != s.base {
 			// Of names that were not synced, a later one may have survived without an earlier one.
@@ -306,7 +314,7 @@ func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) err
 				sc = batchScanner{r: &s.log, end: size, next: s.base}
 				continue
 			}
-			if s.next < r.point {
+			if s.next < r.synced {
 				return r.damage(s, bad)
 			}
 			bad.next = s.next
@@ -383,7 +391,7 @@ func (r *recovery) openPrefix(s *segment, p plannedSegment, size int64) OffsetEn
 	return last
 }
 
-// damage is the error for what a scan met below the recovery point.
+// damage is the error for what a scan met below what was on disk.
 func (r *recovery) damage(s *segment, err error) error {
 	if bad, ok := errors.AsType[*badBatch](err); ok {
 		return r.l.corrupt(s, bad.position, bad.reason)
@@ -400,15 +408,15 @@ func (r *recovery) settleBounds() error {
 		l.logStart = max(l.logStart, l.segments[0].base)
 		end = l.active.next
 	}
-	if end < r.point && r.torn == nil {
+	if end < r.synced && r.torn == nil {
 		if r.write {
 			name := l.dir
 			if l.active != nil {
 				name = segmentFile(l.dir, l.active.base, logSuffix)
 			}
-			return &CorruptError{File: name, Position: -1, Reason: fmt.Sprintf("log ends at offset %d, everything below %d was on disk", end, r.point)}
+			return &CorruptError{File: name, Position: -1, Reason: fmt.Sprintf("log ends at offset %d, everything below %d was on disk", end, r.synced)}
 		}
-		l.logger().Warn("log ends below its recovery point", "offset", end, "point", r.point)
+		l.logger().Warn("log ends below what was on disk", "offset", end, "synced", r.synced)
 	}
 	if end < l.logStart {
 		// As Kafka: nothing of what is left is to be read any more.

@@ -77,8 +77,11 @@ func (r *recovery) syncTail() error {
 		if r.l.retried && r.write && s == r.l.active {
 			sync = func() error { return cutFile(&s.log, s.size, true) }
 		}
-		if err := sync(); err != nil && r.write {
-			return err
+		if err := sync(); err != nil {
+			if r.write {
+				return err
+			}
+			r.unsynced = true
 		}
 	}
 	if !r.write {

@@ -16,7 +16,9 @@ type partitionKey struct {
 }
 
 // checkpoints are the offset checkpoint files of a store: for each partition the recovery point, the log start offset,
-// the high watermark, and up to where it was cleaned. A log that was not used since the start keeps the lines it had.
+// the high watermark, and up to where it was cleaned. A log that was not used since the start keeps the lines it had, and
+// so does one that goes offline: the next start is to look at what it cannot vouch for. What it knows to be on disk, though
+// its caches may not be, is in a file of its own, so that this start does not take damage for a torn write.
 //
 // A line of a topic that is gone must never meet a new topic of the same name: its log start would cut the new log.
 // So the lines of partitions that do not exist are dropped at Open and when a topic is deleted, and the files are
@@ -27,7 +29,7 @@ type checkpoints struct {
 
 	writing sync.Mutex // held over the writing of a file
 	mu      sync.Mutex // never held over I/O
-	files   [4]checkpointFile
+	files   [5]checkpointFile
 }
 
 // checkpointFile is one of the files; guarded by checkpoints.mu.
@@ -44,12 +46,13 @@ const (
 	logStarts
 	highWatermarks
 	cleanedOffsets
+	syncedOffsets
 )
 
 // open reads the files. A damaged file is as good as what could be read of it, and is reported to warn.
 func (c *checkpoints) open(fsys vfs.FS, dir string, warn func(error)) error {
 	c.fs, c.dir = fsys, dir
-	for i, name := range [...]string{recoveryPointCheckpoint, logStartCheckpoint, replicationCheckpoint, cleanerCheckpoint} {
+	for i, name := range [...]string{recoveryPointCheckpoint, logStartCheckpoint, replicationCheckpoint, cleanerCheckpoint, syncedCheckpoint} {
 		lines, err := readOffsetCheckpoint(fsys, filepath.Join(dir, name))
 		if err != nil {
 			if !isCorrupt(err) {
@@ -119,6 +122,7 @@ func (c *checkpoints) origin(topic string, partition int32) logOrigin {
 	k := partitionKey{topic, partition}
 	return logOrigin{
 		recoveryPoint: c.files[recoveryPoints].offsets[k], logStart: c.files[logStarts].offsets[k], cleanedTo: c.files[cleanedOffsets].offsets[k],
+		synced: c.files[syncedOffsets].offsets[k],
 	}
 }
 
@@ -140,6 +144,16 @@ func (c *checkpoints) saveLogStart(topic string, partition int32, offset int64, 
 	return c.write(f)
 }
 
+// raiseSynced takes over the offset below which a log that is offline is on disk; it reaches the disk with the next write.
+// live as in saveLogStart.
+func (c *checkpoints) raiseSynced(topic string, partition int32, offset int64, live func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if live() {
+		c.files[syncedOffsets].raise(partitionKey{topic, partition}, offset)
+	}
+}
+
 // save takes over the offsets of a log; they reach the disk with the next write. live as in saveLogStart.
 func (c *checkpoints) save(topic string, partition int32, recoveryPoint, logStart, highWatermark, cleanedTo int64, live func() bool) {
 	c.mu.Lock()
@@ -153,6 +167,10 @@ func (c *checkpoints) save(topic string, partition int32, recoveryPoint, logStar
 	c.files[logStarts].raise(k, logStart)
 	if cleanedTo > 0 {
 		c.files[cleanedOffsets].set(k, cleanedTo)
+	}
+	// The log may have gone offline since it was looked at.
+	if f := &c.files[syncedOffsets]; f.offsets[k] <= recoveryPoint {
+		f.unset(k)
 	}
 }
 
@@ -170,22 +188,36 @@ func (f *checkpointFile) set(k partitionKey, offset int64) {
 	}
 }
 
+// unset drops a line that says nothing any more; it does no harm where it stays.
+func (f *checkpointFile) unset(k partitionKey) {
+	if _, ok := f.offsets[k]; ok {
+		delete(f.offsets, k)
+		f.changed = true
+	}
+}
+
 // flush writes the files that have changed.
 func (c *checkpoints) flush() error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
 	for i := range c.files {
-		f := &c.files[i]
-		c.mu.Lock()
-		due := f.stale || f.changed
-		c.mu.Unlock()
-		if due {
-			if err := c.write(f); err != nil {
-				return err
-			}
+		if err := c.flushFile(i); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// flushFile writes a file that has changed. Of many that call it at about the same time one writes for all.
+func (c *checkpoints) flushFile(i int) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	f := &c.files[i]
+	c.mu.Lock()
+	due := f.stale || f.changed
+	c.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return c.write(f)
 }
 
 // write replaces a file; writing is held, mu is not.

@@ -195,6 +195,7 @@ func (s *Store) newLogContext() *logContext {
 		epoch:                func() int32 { return s.epoch },
 		producerIDExpiration: s.o.ProducerIDExpiration,
 		saveLogStart:         s.saveLogStart,
+		saveSynced:           s.saveSynced,
 		largeBatches:         make(chan struct{}, maxLargeBatches),
 
 		answerDuplicatesEarly: s.o.AnswerDuplicatesEarly,
@@ -204,6 +205,12 @@ func (s *Store) newLogContext() *logContext {
 // saveLogStart is what a log calls to make its log start offset durable.
 func (s *Store) saveLogStart(l *Log, offset int64) error {
 	return s.checkpoints.saveLogStart(l.topic, l.index, offset, func() bool { return s.live(l) })
+}
+
+// saveSynced is what a log that is going offline calls to make durable what is on disk of it.
+func (s *Store) saveSynced(l *Log, offset int64) error {
+	s.checkpoints.raiseSynced(l.topic, l.index, offset, func() bool { return s.live(l) })
+	return s.checkpoints.flushFile(syncedOffsets)
 }
 
 // live reports whether a log is that of a topic that exists.
