@@ -13,16 +13,16 @@ import (
 // Rows are in key order: key, lowest version, highest version, handler.
 var apis = table(
 	routeProduce(0, 3, 13, (*Server).produce).advertiseFrom(0), // librdkafka needs to see version 0; Kafka: ApiKeys
-	route(1, 4, 18, (*Server).fetch),
+	route(1, 4, 18, (*Server).fetch).parking(),
 	route(2, 1, 11, (*Server).listOffsets),
 	route(3, 0, 13, (*Server).metadata),
 	route(8, 2, 10, (*Server).offsetCommit),
 	route(9, 1, 10, (*Server).offsetFetch),
 	route(10, 0, 6, (*Server).findCoordinator),
-	route(11, 0, 9, (*Server).joinGroup),
+	route(11, 0, 9, (*Server).joinGroup).parking(),
 	route(12, 0, 4, (*Server).heartbeat),
 	route(13, 0, 5, (*Server).leaveGroup),
-	route(14, 0, 5, (*Server).syncGroup),
+	route(14, 0, 5, (*Server).syncGroup).parking(),
 	route(15, 0, 6, (*Server).describeGroups),
 	route(16, 0, 5, (*Server).listGroups),
 	route(18, 0, 5, (*Server).apiVersions),
@@ -48,7 +48,7 @@ var apis = table(
 	route(75, 0, 0, (*Server).describeTopicPartitions),
 	route(76, 1, 1, (*Server).shareGroupHeartbeat),
 	route(77, 1, 1, (*Server).shareGroupDescribe),
-	route(78, 1, 2, (*Server).shareFetch),
+	route(78, 1, 2, (*Server).shareFetch).parking(),
 	route(79, 1, 2, (*Server).shareAcknowledge),
 	route(90, 0, 1, (*Server).describeShareGroupOffsets),
 	route(91, 0, 0, (*Server).alterShareGroupOffsets),
@@ -63,6 +63,8 @@ type api struct {
 	advertisedMin int16
 	// flexibleFrom is the first version with tag sections; above max when there is none.
 	flexibleFrom int16
+	// parks says that requests may wait for other clients for long. Their handlers keep little of the message meanwhile.
+	parks bool
 
 	// newRequest returns an empty request to decode into.
 	newRequest func() kmsg.Request
@@ -127,6 +129,12 @@ func routeProduce[Q any, PQ requestOf[Q], R any, PR responseOf[R]](key, minVersi
 // advertiseFrom lets ApiVersions name a lower version than is accepted.
 func (a api) advertiseFrom(version int16) api {
 	a.advertisedMin = version
+	return a
+}
+
+// parking says that requests may wait for other clients.
+func (a api) parking() api {
+	a.parks = true
 	return a
 }
 

@@ -51,7 +51,9 @@ type conn struct {
 	answerHint    int // size of the last answer
 	answering     *call
 	answerTurn    largeAnswer
-	tookLarge     bool // a large answer was written
+	requestTurn   bool  // the call is a large request, and it is its turn
+	tookLarge     bool  // a large answer was written
+	malformed     error // a request that could not be decoded
 
 	// The software that the client says it is. Written by the ApiVersions handler, which runs as a barrier.
 	softwareName, softwareVersion string
@@ -106,6 +108,9 @@ func (c *conn) serve() {
 	close(c.queue)
 	<-done
 	c.leave()
+	if c.malformed != nil {
+		err = c.malformed
+	}
 	_ = c.socket.Close()
 	if c.server.shares != nil {
 		c.server.shares.Disconnected(c)
@@ -186,7 +191,11 @@ func (c *conn) write() {
 		barrier, key, failed := call.barrier(), call.key, c.failed.Load()
 		c.answering = call
 		if !failed || call.finish != nil {
-			resp, err := s.answer(s.killed, call)
+			var resp response
+			err := c.decodeLarge(call)
+			if err == nil {
+				resp, err = s.answer(s.killed, call)
+			}
 			call.message = nil // a peer that takes its time keeps the bytes of its answer, and not what they were made from
 			e, _ := resp.(*encoded)
 			if err == nil && resp != nil && !failed {
@@ -195,7 +204,7 @@ func (c *conn) write() {
 			if e != nil {
 				e.release()
 			}
-			c.endTurn()
+			c.endTurns()
 			if err != nil && !failed {
 				c.failed.Store(true)
 				s.logger.Debug("connection failed", "remote", c.socket.RemoteAddr().String(), "key", key, "error", err)

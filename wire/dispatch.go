@@ -15,6 +15,8 @@ type call struct {
 	// handler needs them no longer. Then it is nil.
 	frame *buffer
 
+	// body is that of a large request that is not decoded yet.
+	body []byte
 	// message is the decoded request; nil for an ApiVersions request of a version that is not known, whose body
 	// cannot be read.
 	message kmsg.Request
@@ -55,6 +57,10 @@ func (s *Server) newCall(frame *buffer, lastClientID string) (*call, error) {
 		}
 		s.counts.unsupported.Add(1)
 		return nil, frameErrorf("api key %d version %d is not served, want %d to %d", h.key, h.version, a.min, a.max)
+	}
+	if len(body) > largeBody && !a.parks && a.start == nil {
+		c.body = body // see conn.decodeLarge
+		return c, nil
 	}
 	if err := s.decode(c, body); err != nil {
 		return nil, fmt.Errorf("api key %d version %d: %w", h.key, h.version, err)

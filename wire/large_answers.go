@@ -2,21 +2,22 @@ package wire
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
 )
 
-// answerTurns lets few large answers be made at a time. What a handler collects for one, and the bytes it is encoded to,
-// come to many times what a client sends for it, so that an answer is begun only when there is room in the memory for
-// answers, and who waits for that has none of it yet. An answer that is made is charged at once, and its turn ends. So
-// answers go beyond their memory by at most one for each turn.
+// turns lets few large answers be made at a time. What a handler collects for one, and the bytes it is encoded to, come to
+// many times what a client sends for it, so that an answer is begun only when there is room in the memory for answers,
+// and who waits for that has none of it yet. An answer that is made is charged at once, and its turn ends. So answers go
+// beyond their memory by at most one for each turn. Large requests have turns of their own, from before they are decoded.
 //
 // A turn is never kept while a peer reads: what its holder waits for is memory, which comes from peers that read and from
-// those that are cut. Every second turn is for those whose peers have read a large answer before, in the order they came.
+// those that are cut, and the disk. Every second turn is for those whose peers have read a large answer before, in the order they came.
 // The others go by turns to the one that has waited longest and to the one that came last: when many wait who do not
 // read, somebody who does is not behind all of them. The zero value is ready to use.
-type answerTurns struct {
+type turns struct {
 	mu    sync.Mutex
 	taken int // guarded by mu
 	// passed says that the last turn was not for a known one, newest that the next unknown one is the last that came.
@@ -31,10 +32,10 @@ type answerTurns struct {
 const mostTurns = 4
 
 // limit is how many turns there are.
-func (t *answerTurns) limit() int { return min(runtime.GOMAXPROCS(0), mostTurns) }
+func (t *turns) limit() int { return min(runtime.GOMAXPROCS(0), mostTurns) }
 
 // take waits for a turn until ctx ends. known says that the peer has read a large answer before.
-func (t *answerTurns) take(ctx context.Context, known bool) error {
+func (t *turns) take(ctx context.Context, known bool) error {
 	t.mu.Lock()
 	if t.taken < t.limit() { // then nobody waits
 		t.taken++
@@ -63,7 +64,7 @@ func (t *answerTurns) take(ctx context.Context, known bool) error {
 }
 
 // give ends a turn.
-func (t *answerTurns) give() {
+func (t *turns) give() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	line, i := &t.unknown, 0
@@ -101,24 +102,50 @@ func (c *conn) answerGrows(n int) error {
 	defer c.turnHeld.end()
 	// What the system at the other end has taken may lie there; but of a large answer not all, when nobody reads.
 	_, pending, _ := s.arrived(c.socket)
-	if err := s.turns.take(c.gone, c.tookLarge && !pending); err != nil {
+	if err := s.answerTurns.take(c.gone, c.tookLarge && !pending); err != nil {
 		return err
 	}
 	if err := s.answers.large.acquire(c.gone, smallDemand); err != nil {
-		s.turns.give()
+		s.answerTurns.give()
 		return err
 	}
 	a.turn = true
 	return nil
 }
 
-// endTurn ends the turn, if the answer has one, and forgets the answer.
-func (c *conn) endTurn() {
+// decodeLarge decodes a large request when it is its turn, if it is not decoded yet: what it is decoded to and what is
+// answered may be many times as large. The turn lasts until the answer is charged to the memory for answers. The frame is
+// kept until then, so that some who wait here keep others from sending, until they are answered or cut.
+func (c *conn) decodeLarge(call *call) error {
+	if call.body == nil {
+		return nil
+	}
+	c.turnHeld.begin()
+	err := c.server.requestTurns.take(c.gone, false)
+	c.turnHeld.end()
+	if err != nil {
+		return err
+	}
+	c.requestTurn = true
+	err = c.server.decode(call, call.body)
+	call.body = nil
+	if err != nil {
+		c.malformed = fmt.Errorf("api key %d version %d: %w", call.key, call.version, err)
+	}
+	return err
+}
+
+// endTurns ends the turns of a request and of its answer, if they have some, and forgets the answer.
+func (c *conn) endTurns() {
 	if c.answerTurn.turn {
 		c.server.answers.large.release(smallDemand)
-		c.server.turns.give()
+		c.server.answerTurns.give()
 	}
 	c.answerTurn = largeAnswer{}
+	if c.requestTurn {
+		c.server.requestTurns.give()
+		c.requestTurn = false
+	}
 }
 
 // bodyBuffer returns a buffer for an answer that is encoded as a whole. It is not charged.
@@ -129,8 +156,8 @@ func (c *conn) bodyBuffer() *buffer {
 	return newBuffer(c.answerHint)
 }
 
-// chargeBody charges a large answer to the memory for answers. One with a turn is charged as it is, and its turn ends. Any
-// other waits for room: it is in proportion to its request, or to what the server holds anyhow.
+// chargeBody charges a large answer to the memory for answers, and ends its turns. One with a turn of its own is charged as
+// it is. Any other waits for room: it is in proportion to its request, which is small or has a turn itself.
 func (c *conn) chargeBody(b *buffer) error {
 	large := &c.server.answers.large
 	n := int64(max(len(b.B), cap(b.pooled)))
@@ -139,12 +166,12 @@ func (c *conn) chargeBody(b *buffer) error {
 		c.tookLarge = true
 		b.budget, b.charged = large, n
 		large.force(n)
-		c.endTurn()
 	case n > keptAnswer:
 		if err := large.acquire(c.gone, n); err != nil {
 			return err
 		}
 		b.budget, b.charged = large, n
 	}
+	c.endTurns()
 	return nil
 }

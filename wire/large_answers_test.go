@@ -24,7 +24,7 @@ func wideServer(t *testing.T) (s *server, metadata *kmsg.MetadataRequest) {
 }
 
 // mostOfWide is the most that answers of a wideServer may be charged with: their memory, and one answer for each turn.
-func mostOfWide(s *server) int64 { return 1<<20 + int64(s.s.turns.limit())*224<<10 }
+func mostOfWide(s *server) int64 { return 1<<20 + int64(s.s.answerTurns.limit())*224<<10 }
 
 // Answers that are built as a whole wait for memory like those of fetches, and the peers that do not read theirs are cut off.
 func TestLargeAnswersOfAnyKindWaitForMemory(t *testing.T) {
@@ -111,9 +111,9 @@ func TestWaitingForATurnEndsWithThePeerAndNotWithTheServer(t *testing.T) {
 
 func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns answerTurns
-		for range turns.limit() {
-			if err := turns.take(t.Context(), false); err != nil {
+		var line turns
+		for range line.limit() {
+			if err := line.take(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := func(ctx context.Context, name string, known bool) {
 			go func() {
-				err := turns.take(ctx, known)
+				err := line.take(ctx, known)
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -142,15 +142,15 @@ func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		order = nil
-		for range turns.limit() + 8 {
-			turns.give()
+		for range line.limit() + 8 {
+			line.give()
 			synctest.Wait()
 		}
 		if got := strings.Join(order, " "); got != "0 reader 5 other 1 4 2 3" {
 			t.Errorf("turns went to %s", got)
 		}
-		if turns.taken != 0 {
-			t.Errorf("%d turns are taken, want none", turns.taken)
+		if line.taken != 0 {
+			t.Errorf("%d turns are taken, want none", line.taken)
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestAnswersGrowByTheirSize(t *testing.T) {
 		b.r.conn = &conn{server: b.s, gone: ctx, answering: &call{}}
 		size := len(ask[kmsg.Response](b, req).AppendTo(nil))
 		told := b.r.conn.answerTurn.size
-		b.r.conn.endTurn()
+		b.r.conn.endTurns()
 		cancel()
 		if told < size*3/4 || told > size*3/2 {
 			t.Errorf("key %d version %d: told of %d bytes, and the answer has %d", req.Key(), req.GetVersion(), told, size)
@@ -247,8 +247,8 @@ func TestAnswersGrowByTheirSize(t *testing.T) {
 		// Nobody waits for a peer that has left.
 		cancelled := b.r
 		cancelled.conn = &conn{server: b.s, gone: ctx, answering: &call{}, answerTurn: largeAnswer{size: keptAnswer}}
-		for range b.s.turns.limit() {
-			if err := b.s.turns.take(t.Context(), false); err != nil {
+		for range b.s.answerTurns.limit() {
+			if err := b.s.answerTurns.take(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -258,11 +258,52 @@ func TestAnswersGrowByTheirSize(t *testing.T) {
 			t.Errorf("key %d version %d: error %v when the peer left, want the context's", req.Key(), req.GetVersion(), err)
 		}
 		b.r = was
-		for range b.s.turns.limit() {
-			b.s.turns.give()
+		for range b.s.answerTurns.limit() {
+			b.s.answerTurns.give()
 		}
 	}
 	if used := b.s.answers.used(); used != 0 {
 		t.Errorf("%d bytes are held, want none", used)
 	}
+}
+
+// What large requests are decoded to, and their answers, are there for few of them at a time.
+func TestLargeRequestsAreAnsweredInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.answer.memory.bytes": "1048576", "gateway.request.memory.bytes": "4194304"})
+		s.topic("orders", 1)
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.Version = 7
+		of := kmsg.NewListOffsetsRequestTopic()
+		of.Topic = "orders"
+		for p := range int32(50_000) { // 850 kB, and 1.6 MB in the answer
+			of.Partitions = append(of.Partitions, kmsg.ListOffsetsRequestTopicPartition{Partition: p, Timestamp: -1})
+		}
+		req.Topics = append(req.Topics, of)
+		frame := frameOf(req, 1)
+		var lazy []*client
+		for range 40 {
+			lazy = append(lazy, s.dial(t))
+		}
+		kept(t, "40 answers of 1.6 MB for who never reads", 24<<20, func() {
+			for _, c := range lazy {
+				go func() { _, _ = c.Write(frame) }() // until it is cut
+			}
+		})
+		s.dial(t).call(versions())
+		for _, c := range lazy {
+			_ = c.Close()
+		}
+		reader := s.dial(t)
+		reader.pipeline(req)
+		if got := reader.receive(req, 1).(*kmsg.ListOffsetsResponse).Topics[0].Partitions; len(got) != 50_000 {
+			t.Errorf("%d partitions, want 50000", len(got))
+		}
+		reader.write(append(frame[:len(frame)-5:len(frame)-5], 0xff, 0xff, 0xff, 0xff, 0x0f)) // no such text can follow
+		reader.expectClosed("a large request that cannot be decoded")
+		synctest.Wait()
+		if st := s.s.Stats(); st.Malformed != 1 || st.AnswerBytes != 0 || st.RequestBytes != 0 || s.s.requestTurns.taken != 0 {
+			t.Errorf("%d malformed, %d and %d bytes held, %d turns taken, want 1 and nothing", st.Malformed, st.AnswerBytes, st.RequestBytes, s.s.requestTurns.taken)
+		}
+	})
 }

@@ -63,10 +63,12 @@ type Server struct {
 	// self and nobody are the replica lists of this broker alone and of none. Shared, never written.
 	self, nobody []int32
 
-	requests memory      // of frames in flight
-	answers  memory      // of answers in flight
-	turns    answerTurns // of large answers that are being made
-	cutting  sync.Mutex  // held while it is looked for connections that stall
+	requests memory // of frames in flight
+	answers  memory // of answers in flight
+	// requestTurns are for large requests that are being answered, answerTurns for large answers that are being made. Who
+	// has one of the former may wait for one of the latter.
+	requestTurns, answerTurns turns
+	cutting                   sync.Mutex // held while it is looked for connections that stall
 	// arrived is the function of that name, unless a test has another.
 	arrived  func(net.Conn) (bytes int64, pending, known bool)
 	buffers  bufferStock
