@@ -111,12 +111,13 @@ func (l *Log) discard(s *segment) {
 	}
 	delay := l.config.Load().fileDeleteDelay()
 	due := l.ctx.now().Add(delay)
+	n := l.freeDeleted(s)
 	for _, name := range l.segmentFiles(s) {
 		var err error
 		if delay == 0 {
 			err = l.ctx.fs.Remove(name)
-		} else if err = l.ctx.fs.Rename(name, name+deletedSuffix); err == nil {
-			l.doomed = append(l.doomed, doomedFile{name: name + deletedSuffix, due: due})
+		} else if err = l.ctx.fs.Rename(name, deletedName(name, n)); err == nil {
+			l.doomed = append(l.doomed, doomedFile{name: deletedName(name, n), due: due})
 		}
 		if err != nil && !notExist(err) {
 			// It is below the log start; the next start removes it.

@@ -2,6 +2,8 @@ package storage
 
 import (
 	"cmp"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +11,7 @@ import (
 
 // Endings of files in the middle of a change; before them stands the whole name of a segment's file.
 const (
-	deletedSuffix = ".deleted" // to be removed after file.delete.delay.ms
+	deletedSuffix = ".deleted" // to be removed after file.delete.delay.ms, or when its last reader has let go
 	cleanedSuffix = ".cleaned" // being written by a compaction
 	swapSuffix    = ".swap"    // complete; takes the place of the segments it was made of
 )
@@ -36,6 +38,15 @@ type plannedSegment struct {
 	reach  int64  // what the segment's note says; 0 without one
 }
 
+// deletedName returns the name that a file of a segment has on its way out; n tells segments of one base offset apart.
+func deletedName(name string, n int) string {
+	if n > 0 {
+		dir, file := filepath.Split(name)
+		name = fmt.Sprintf("%s%s.%d%s", dir, file[:20], n, file[20:])
+	}
+	return name + deletedSuffix
+}
+
 // parseSegmentFile takes the name of a segment's file apart.
 func parseSegmentFile(name string) (base int64, suffix, state string, ok bool) {
 	digits, rest, found := strings.Cut(name, ".")
@@ -47,6 +58,11 @@ func parseSegmentFile(name string) (base int64, suffix, state string, ok bool) {
 		return 0, "", "", false
 	}
 	rest = "." + rest
+	if older, found := strings.CutSuffix(rest, deletedSuffix); found {
+		if n, r, found := strings.Cut(older[1:], "."); found && isDigits(n) {
+			rest = "." + r + deletedSuffix
+		}
+	}
 	for _, s := range []string{deletedSuffix, cleanedSuffix, swapSuffix} {
 		if r, found := strings.CutSuffix(rest, s); found {
 			rest, state = r, s

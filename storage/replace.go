@@ -13,7 +13,7 @@ import (
 //
 //	1  its files, with cleanedSuffix, and a note of how far it reaches
 //	2  the files have swapSuffix: from here on a start takes the replacement, before the sources
-//	3  the sources have deletedSuffix
+//	3  the sources have deletedSuffix, and a number where a reader still is in an older segment of their base
 //	4  the files have their plain names
 //
 // The note is an empty file whose name has the base offset of the segment and the offset after the last of what it was
@@ -157,15 +157,25 @@ func (l *Log) markReplaced(s *segment, first bool) (names []string, err error) {
 			faults = append(faults, err)
 		}
 	}
+	n := l.freeDeleted(s)
 	for _, f := range s.fileSet() {
-		name := segmentFile(l.dir, s.base, f.suffix) + deletedSuffix
+		name := deletedName(segmentFile(l.dir, s.base, f.suffix), n)
 		note(name, f.rename(name))
 	}
 	if !first {
 		name := l.path(producerSnapshotName(s.base))
-		note(name+deletedSuffix, l.ctx.fs.Rename(name, name+deletedSuffix))
+		note(deletedName(name, n), l.ctx.fs.Rename(name, deletedName(name, n)))
 	}
 	return names, errors.Join(faults...)
+}
+
+// freeDeleted returns the number with which deletedName gives a segment names that no other has. mu is held.
+func (l *Log) freeDeleted(s *segment) int {
+	for n := 0; ; n++ {
+		if _, err := l.ctx.fs.Stat(deletedName(segmentFile(l.dir, s.base, logSuffix), n)); err != nil {
+			return n
+		}
+	}
 }
 
 // removeReplaced removes the files of a source that nobody reads any more. There is no delay as for deleted segments, whose

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -50,4 +51,73 @@ func TestNoteStaysWhileItSaysMore(t *testing.T) {
 		}
 	}
 	rig.stop(l)
+}
+
+// TestReadersOfSegmentsOfOneBaseKeepTheirFiles has a reader in each of the segments that took one another's place, the last
+// of which left the log with its start. Their files may be closed and opened by name at any time.
+func TestReadersOfSegmentsOfOneBaseKeepTheirFiles(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{Crashable: true}))
+		rig.configs["file.delete.delay.ms"] = "1"
+		l, _ := filledLog(t, rig, 11)
+		var held []*segment
+		var want []string
+		hold := func() {
+			s := l.view.Load().segments[0]
+			s.acquire()
+			held = append(held, s)
+			want = append(want, string(fileBytes(t, rig.fs, segmentFile(testLogDir, 0, logSuffix))))
+		}
+		hold()
+		for _, kept := range [][]int64{{1, 4}, {4}} {
+			if _, err := l.Rewrite(0, len(kept), keepOffsets(kept...)); err != nil {
+				t.Fatal(err)
+			}
+			hold()
+		}
+		if _, err := l.DeleteBefore(6); err != nil {
+			t.Fatal(err)
+		}
+		check := func(i int, s *segment) {
+			if err := s.log.close(); err != nil {
+				t.Fatal(err)
+			}
+			h, err := s.log.acquire()
+			if err != nil {
+				t.Fatalf("segment %d: %v", i, err)
+			}
+			b := make([]byte, len(want[i])+1)
+			if n, _ := h.ReadAt(b, 0); string(b[:n]) != want[i] {
+				t.Errorf("segment %d: %d bytes are not those that it had, %d", i, n, len(want[i]))
+			}
+			s.log.release()
+		}
+		if stop {
+			for _, s := range held {
+				defer s.release()
+			}
+			rig.fs = rig.fs.(*vfs.Mem).KillClone()
+		}
+		for i := len(held) - 1; i >= 0 && !stop; i-- {
+			for j, s := range held[:i+1] {
+				check(j, s)
+			}
+			held[i].release()
+		}
+		if stop {
+			rig.clean = false
+			l = rig.start()
+			wantOffsets(t, l, Offsets{LogStart: 6, LastStable: 11, HighWatermark: 11, End: 11})
+		} else {
+			rig.now = func() time.Time { return time.UnixMilli(1_700_000_001_000) }
+			rig.ctx.now = rig.now
+			l.removeDeleted()
+		}
+		for _, name := range filesOf(t, rig) {
+			if strings.HasSuffix(name, deletedSuffix) {
+				t.Errorf("stopped: %v; %s is left", stop, name)
+			}
+		}
+		rig.stop(l)
+	}
 }
