@@ -35,6 +35,7 @@ type filter struct {
 	stats         *PassStats
 
 	reader  record.Reader
+	ahead   lookahead
 	builder record.Builder
 	empty   []byte
 	keep    []bool // by record of the batch at hand
@@ -125,13 +126,13 @@ func (f *filter) lastOfProducer(b record.Batch) bool {
 // horizon is reached.
 func (f *filter) mark(b record.Batch, discard, reached bool) (stay, tombstones int, err error) {
 	f.keep = f.keep[:0]
-	for r, err := range f.reader.Records(b) {
+	for r, err := range f.ahead.records(f.offsets, f.reader.Records(b)) {
 		if err != nil {
 			return 0, 0, fmt.Errorf("records: %w", err)
 		}
 		keep := !discard && (b.Control() || f.record(r, reached))
 		f.keep = append(f.keep, keep)
-		tombstone := r.Value == nil && !b.Control()
+		tombstone := r.noValue && !b.Control()
 		if keep {
 			stay++
 			if tombstone {
@@ -146,18 +147,18 @@ func (f *filter) mark(b record.Batch, discard, reached bool) (stay, tombstones i
 }
 
 // record says whether a record of data stays.
-func (f *filter) record(r record.Record, reached bool) bool {
-	if r.Offset >= f.mapped {
+func (f *filter) record(r *keyed, reached bool) bool {
+	if r.offset >= f.mapped {
 		return true
 	}
-	if r.Key == nil {
+	if r.noKey {
 		f.stats.Keyless++
 		return false
 	}
-	if last, ok := f.offsets.get(r.Key); ok && r.Offset < last {
+	if last, ok := f.offsets.get(r.wanted); ok && r.offset < last {
 		return false
 	}
-	return r.Value != nil || !reached
+	return !r.noValue || !reached
 }
 
 // rebuild makes the batch anew with the records that stay. A horizon of 0 is none.

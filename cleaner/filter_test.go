@@ -34,9 +34,9 @@ func batchOf(o record.BuilderOptions, records ...string) record.Batch {
 func filterFor(mapped int64, last map[string]int64) *filter {
 	m := newOffsetMap(1<<10, 0.9)
 	m.reset(20, 0)
-	m.put([]byte("the first"), 0)
+	m.put(m.wanted([]byte("the first")), 0)
 	for k, o := range last {
-		m.put([]byte(k), o)
+		m.put(m.wanted([]byte(k)), o)
 	}
 	return &filter{
 		offsets: m, mapped: mapped, nowMs: 5000, retentionMs: 200, highWatermark: 1000,

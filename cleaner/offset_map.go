@@ -82,7 +82,7 @@ func (m *offsetMap) reset(keys int64, longBytes float64) {
 
 // put notes the offset of a key, which must not be below one noted before. It returns false, and notes nothing, when the
 // map is full or the offset too far from the first.
-func (m *offsetMap) put(key []byte, offset int64) bool {
+func (m *offsetMap) put(w wanted, offset int64) bool {
 	if m.n == 0 {
 		m.base = offset
 	}
@@ -92,14 +92,13 @@ func (m *offsetMap) put(key []byte, offset int64) bool {
 	if offset-m.base > maxRange {
 		return false
 	}
-	w := m.wanted(key)
-	slot, found := m.find(key, w)
+	slot, found := m.find(w)
 	if !found {
 		if m.n >= m.most {
 			return false
 		}
 		if w.code == longCode {
-			at, ok := m.long.add(key, m.n == 0)
+			at, ok := m.long.add(w.key, m.n == 0)
 			if !ok {
 				return false
 			}
@@ -114,22 +113,24 @@ func (m *offsetMap) put(key []byte, offset int64) bool {
 }
 
 // get returns the last offset of a key; false when it has none.
-func (m *offsetMap) get(key []byte) (int64, bool) {
-	slot, found := m.find(key, m.wanted(key))
+func (m *offsetMap) get(w wanted) (int64, bool) {
+	slot, found := m.find(w)
 	if !found {
 		return 0, false
 	}
 	return m.base + int64(binary.LittleEndian.Uint32(slot[16:])>>codeBits), true
 }
 
-// wanted is what the slot of a key has.
+// wanted is a key in the form of its slot.
 type wanted struct {
 	home        uint64 // the slot from which it is looked for
 	first, last uint64
 	mask        uint64 // the bits of first that are known beforehand
 	code        uint32
+	key         []byte // only a long one
 }
 
+// wanted returns the form of a key, which is good until the map is reset, and refers to the key when that is a long one.
 func (m *offsetMap) wanted(key []byte) wanted {
 	h := m.hash(m.seed, key)
 	w := wanted{mask: 1<<64 - 1, code: uint32(len(key)) + 1}
@@ -142,13 +143,14 @@ func (m *offsetMap) wanted(key []byte) wanted {
 	case n <= shortKey:
 		w.first, w.last = binary.LittleEndian.Uint64(key), binary.LittleEndian.Uint64(key[n-8:])
 	default:
-		w.first, w.last, w.mask, w.code = h&(1<<32-1), binary.LittleEndian.Uint64(key[n-8:]), 1<<32-1, longCode
+		w.first, w.last, w.mask = h&(1<<32-1), binary.LittleEndian.Uint64(key[n-8:]), 1<<32-1
+		w.code, w.key = longCode, key
 	}
 	return w
 }
 
 // find returns the slot of a key, or the free one that is for it.
-func (m *offsetMap) find(key []byte, w wanted) (slot []byte, found bool) {
+func (m *offsetMap) find(w wanted) (slot []byte, found bool) {
 	for at := w.home; ; {
 		slot = m.slots[at*slotBytes : (at+1)*slotBytes]
 		word := binary.LittleEndian.Uint32(slot[16:])
@@ -157,7 +159,7 @@ func (m *offsetMap) find(key []byte, w wanted) (slot []byte, found bool) {
 		}
 		first := binary.LittleEndian.Uint64(slot)
 		if (first^w.first)&w.mask == 0 && binary.LittleEndian.Uint64(slot[8:]) == w.last && word&codeMask == w.code &&
-			(w.code != longCode || m.long.is(uint32(first>>32), key)) {
+			(w.code != longCode || m.long.is(uint32(first>>32), w.key)) {
 			return slot, true
 		}
 		if at++; at == m.count {

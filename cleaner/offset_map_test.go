@@ -75,7 +75,7 @@ func TestOffsetMapIsAMap(t *testing.T) {
 						key := keys[r.IntN(len(keys))]
 						_, known := want[key]
 						left := m.long.left
-						switch ok := m.put([]byte(key), offset); {
+						switch ok := m.put(m.wanted([]byte(key)), offset); {
 						case ok:
 							if want[key] = offset; len(want) == 1 {
 								exceeded = max(0, int64(longKeyBytes([]byte(key)))-left)
@@ -94,7 +94,7 @@ func TestOffsetMapIsAMap(t *testing.T) {
 					}
 					for _, key := range keys {
 						o, ok := want[key]
-						if got, found := m.get([]byte(key)); found != ok || got != o {
+						if got, found := m.get(m.wanted([]byte(key))); found != ok || got != o {
 							t.Fatalf("seed %d, round %d: get %q: %d, %v, want %d, %v", seed, round, key, got, found, o, ok)
 						}
 					}
@@ -104,7 +104,7 @@ func TestOffsetMapIsAMap(t *testing.T) {
 				}
 				m.reset(100, 0)
 				for _, key := range keys {
-					if _, found := m.get([]byte(key)); found {
+					if _, found := m.get(m.wanted([]byte(key))); found {
 						t.Fatalf("seed %d: %q is left after reset", seed, key)
 					}
 				}
@@ -119,14 +119,14 @@ func TestOffsetMapIsAMap(t *testing.T) {
 func TestOffsetMapRefusesWhatIsTooFar(t *testing.T) {
 	m := newOffsetMap(1000, 0.9)
 	m.reset(100, 0)
-	if !m.put([]byte("a"), 7) || m.put([]byte("b"), 7+maxRange+1) || !m.put([]byte("c"), 7+maxRange) {
+	if !m.put(m.wanted([]byte("a")), 7) || m.put(m.wanted([]byte("b")), 7+maxRange+1) || !m.put(m.wanted([]byte("c")), 7+maxRange) {
 		t.Error("want offsets up to maxRange above the first")
 	}
-	if m.put([]byte("a"), 7+maxRange+1) {
+	if m.put(m.wanted([]byte("a")), 7+maxRange+1) {
 		t.Error("a known key is taken at an offset that is too far")
 	}
 	for key, want := range map[string]int64{"a": 7, "c": 7 + maxRange} {
-		if got, ok := m.get([]byte(key)); !ok || got != want {
+		if got, ok := m.get(m.wanted([]byte(key))); !ok || got != want {
 			t.Errorf("%s: got %d, %v, want %d", key, got, ok, want)
 		}
 	}
@@ -135,7 +135,7 @@ func TestOffsetMapRefusesWhatIsTooFar(t *testing.T) {
 func TestSmallestOffsetMapTakesAKey(t *testing.T) {
 	m := newOffsetMap(0, 0)
 	m.reset(100, 0)
-	if !m.put(nil, 1) || m.put([]byte("x"), 2) || !m.put(nil, 3) {
+	if !m.put(m.wanted(nil), 1) || m.put(m.wanted([]byte("x")), 2) || !m.put(m.wanted(nil), 3) {
 		t.Error("want room for one key")
 	}
 }
@@ -147,17 +147,17 @@ func TestOffsetMapTakesALargeKeyOnlyFirst(t *testing.T) {
 		m := newOffsetMap(1000, 0.9)
 		for round := range 2 {
 			m.reset(100, 0)
-			if !m.put(large, 1) || m.put(another, 2) || m.put(another[:17], 2) || !m.put(another[:16], 3) || !m.put(large, 4) {
+			if !m.put(m.wanted(large), 1) || m.put(m.wanted(another), 2) || m.put(m.wanted(another[:17]), 2) || !m.put(m.wanted(another[:16]), 3) || !m.put(m.wanted(large), 4) {
 				t.Errorf("%d bytes, round %d: want the large key, and then only what takes no block", size, round)
 			}
-			if got, ok := m.get(large); !ok || got != 4 {
+			if got, ok := m.get(m.wanted(large)); !ok || got != 4 {
 				t.Errorf("%d bytes, round %d: got %d, %v, want 4", size, round, got, ok)
 			}
 			if got, most := m.taken(), int64(1000+longKeyBytes(large)); got > most {
 				t.Errorf("%d bytes, round %d: %d bytes are taken, want at most %d", size, round, got, most)
 			}
 			m.reset(100, 0)
-			if !m.put(another[:16], 1) || m.put(large, 2) {
+			if !m.put(m.wanted(another[:16]), 1) || m.put(m.wanted(large), 2) {
 				t.Errorf("%d bytes, round %d: want the large key refused where it is not the first", size, round)
 			}
 			if got := m.taken(); got > 1000 {
@@ -171,11 +171,11 @@ func TestOffsetMapKeepsAFreeSlot(t *testing.T) {
 	m := newOffsetMap(8*slotBytes+8, 1) // the rest is for blocks
 	m.reset(100, 0)
 	for i := range 8 {
-		if ok := m.put([]byte{byte(i)}, int64(i)); ok != (i < 7) {
+		if ok := m.put(m.wanted([]byte{byte(i)}), int64(i)); ok != (i < 7) {
 			t.Errorf("key %d of 8 slots: taken %v", i, ok)
 		}
 	}
-	if _, ok := m.get([]byte("another")); ok {
+	if _, ok := m.get(m.wanted([]byte("another"))); ok {
 		t.Error("a key that was not put is found")
 	}
 }
@@ -187,7 +187,7 @@ func fullOf(m *offsetMap, length int) int {
 		for i, rest := 0, n; i < 8; i, rest = i+1, rest/256 {
 			key[i] = byte(rest)
 		}
-		if !m.put(key, int64(n)) {
+		if !m.put(m.wanted(key), int64(n)) {
 			return n
 		}
 	}
@@ -235,10 +235,10 @@ func TestOffsetMapKeepsItsMemory(t *testing.T) {
 	if &m.slots[0] != slots || len(m.long.spare) != blocks-1 { // the last was smaller
 		t.Errorf("%d of %d blocks are kept, and of the slots: %v", len(m.long.spare), blocks, &m.slots[0] == slots)
 	}
-	if !m.put(make([]byte, 17), 1) || len(m.long.spare) != blocks-2 {
+	if !m.put(m.wanted(make([]byte, 17)), 1) || len(m.long.spare) != blocks-2 {
 		t.Errorf("%d blocks are spare of %d when one is needed", len(m.long.spare), blocks-1)
 	}
-	if !m.put(make([]byte, 300_000), 1) || m.taken() > limit {
+	if !m.put(m.wanted(make([]byte, 300_000)), 1) || m.taken() > limit {
 		t.Errorf("%d bytes are taken with a large key, want it taken and at most %d", m.taken(), limit)
 	}
 	m.reset(10, 0)

@@ -33,6 +33,7 @@ type compactor struct {
 	pace func(ctx context.Context, bytes int) error
 
 	reader record.Reader
+	ahead  lookahead
 	buffer []byte
 }
 
@@ -190,17 +191,17 @@ func (c *compactor) noteBatch(b record.Batch, from int64, txns *transactions) (e
 		return 0, false, nil
 	}
 	end = from
-	for r, err := range c.reader.Records(b) {
+	for r, err := range c.ahead.records(c.offsets, c.reader.Records(b)) {
 		if err != nil {
 			return 0, false, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 		}
-		if r.Key == nil || r.Offset < from {
+		if r.noKey || r.offset < from {
 			continue
 		}
-		if !c.offsets.put(r.Key, r.Offset) {
+		if !c.offsets.put(r.wanted, r.offset) {
 			return end, true, nil
 		}
-		end = r.Offset + 1
+		end = r.offset + 1
 	}
 	return b.NextOffset(), false, nil
 }
