@@ -148,17 +148,12 @@ func (r *recovery) swapEnd(base int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	sc := batchScanner{r: &s.log, end: info.Size, next: base}
-	for {
-		_, _, err := sc.scan()
-		if _, bad := errors.AsType[*badBatch](err); bad || errors.Is(err, io.EOF) {
-			// A replacement is complete before it has this name; damage in it shows when it is opened.
-			return sc.next, s.log.retire()
-		}
-		if err != nil {
-			return 0, err
-		}
+	// A replacement is complete before it has this name; damage in it shows when it is opened.
+	next, err := scanToEnd(&batchScanner{r: &s.log, end: info.Size, next: base})
+	if err != nil {
+		return 0, err
 	}
+	return next, s.log.retire()
 }
 
 // tidy removes leftovers and gives replacements their plain names.

@@ -74,6 +74,19 @@ func (s *batchScanner) scan() (record.Batch, int64, error) {
 	return b, position, nil
 }
 
+// scanToEnd returns the offset after the last batch before the end, or before something that is no batch.
+func scanToEnd(s *batchScanner) (next int64, err error) {
+	for {
+		_, _, err := s.scan()
+		if _, bad := errors.AsType[*badBatch](err); bad || errors.Is(err, io.EOF) {
+			return s.next, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
 // loadAt reads the whole of the batch that scan just returned.
 func (s *batchScanner) loadAt(position int64, b record.Batch) (record.Batch, error) {
 	after, size := s.position, int64(b.Size())

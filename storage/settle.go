@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -304,16 +303,7 @@ func (r *recovery) noteGaps() error {
 // taken from the name of the segment after it. Where there is no batch to be found it is what was found before, so that the
 // segment gets a note: it says what the recovery took for granted.
 func lastNext(s *segment) (int64, error) {
-	sc := batchScanner{r: &s.log, position: s.offsets.last.Position, end: s.size, next: s.base}
-	for {
-		_, _, err := sc.scan()
-		if _, bad := errors.AsType[*badBatch](err); bad || errors.Is(err, io.EOF) {
-			return sc.next, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
+	return scanToEnd(&batchScanner{r: &s.log, position: s.offsets.last.Position, end: s.size, next: s.base})
 }
 
 // renewClosed puts others in the place of the closed segments, whose indexes are about to change, and returns those that
