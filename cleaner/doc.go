@@ -20,7 +20,8 @@
 //
 // Retention and compaction are decided by pure functions of segments, offsets, config and time. A Cleaner adds the loop,
 // the threads and the clock; Log.DeleteBefore, Log.Roll and Log.Rewrite do what was decided. The cleaner knows no topic by
-// name, and touches no file. No lock is held while it reads or writes.
+// name: the broker's own topics, and the log of the store's own metadata, are logs like any other. It touches no file, and
+// holds no lock while it reads or writes.
 //
 // # Where Kafka differs
 //
@@ -34,8 +35,6 @@
 //   - A log whose pass found the disk full is set aside until the next start. Here it is tried again.
 //   - Forced compaction by max.compaction.lag.ms looks at the segments that may be cleaned; Kafka also at those above the
 //     ceiling, which it then does not clean.
-//   - The metadata log is not cleaned by this package: its replay runs before any log is recovered and takes a gap in the
-//     offsets for damage. It writes its state anew instead (storage, metadata_log.go).
 //
 // Kafka: LogManager.cleanupLogs, UnifiedLog.deleteOldSegments, LogCleaner, LogCleanerManager, Cleaner.
 package cleaner

@@ -37,15 +37,21 @@ const adoptDir = "testdata/adopt"
 // adoptFS returns a memory file system with a copy of the directory as testDir.
 func adoptFS(t testing.TB) *vfs.Mem {
 	t.Helper()
+	return copyFS(t, adoptDir)
+}
+
+// copyFS returns a memory file system with a copy of a directory of testdata as testDir.
+func copyFS(t testing.TB, from string) *vfs.Mem {
+	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
 	if err := makeDir(mem, testDir); err != nil {
 		t.Fatal(err)
 	}
-	err := filepath.WalkDir(adoptDir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(adoptDir, path)
+		rel, err := filepath.Rel(from, path)
 		if err != nil {
 			return err
 		}

@@ -75,6 +75,9 @@ type logOrigin struct {
 	logStart int64
 	// cleanedTo is the checkpointed offset up to which the log was cleaned; 0 when there is none.
 	cleanedTo int64
+	// wholeEnds: a segment that is rewritten keeps the last batch of what it was made of, without records if need be, and its
+	// note. So where offsets may have gaps, and where a segment ends, can be told from the files; see replayMetadata.
+	wholeEnds bool
 	// offline, when not nil, keeps the log out of service from the beginning, with this as the cause.
 	offline error
 }

@@ -130,8 +130,8 @@ func TestMissingSegmentOfTheMetadataIsRefused(t *testing.T) {
 	}
 }
 
-// Each batch of a snapshot is durable before the next is written.
-func TestSnapshotOfTheMetadataIsWrittenBatchByBatch(t *testing.T) {
+// Each batch of the whole state is durable before the next is written.
+func TestRenewedMetadataIsWrittenBatchByBatch(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
 	writes := 0
 	var fault string
@@ -154,11 +154,10 @@ func TestSnapshotOfTheMetadataIsWrittenBatchByBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(snapshotBatches(s.metadata.state, 0)); n < 3 {
-		t.Fatalf("a snapshot of %d batches, want several", n)
+	if n := len(stateBatches(s.metadata.state, 0)); n < 3 {
+		t.Fatalf("a state of %d batches, want several", n)
 	}
-	s.metadata.written = 100 << 20
-	if err := s.metadata.compact(); err != nil {
+	if err := s.metadata.renew(); err != nil {
 		t.Fatal(err)
 	}
 	if fault != "" {

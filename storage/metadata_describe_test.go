@@ -11,6 +11,9 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		metadataRecord{key: topicKey(metadataTopicKey, TopicID{1})},
 		metadataRecord{key: topicKey(metadataDeletedKey, TopicID{1})},
 		configsRecord(resourceKey{16, "m"}, nil),
+		formatRecord(1),
+		snapshotRecord(0),
+		snapshotRecord(1),
 	)
 	for _, r := range records {
 		s, err := DescribeMetadataRecord(r.key, r.value)
@@ -20,8 +23,7 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		got = append(got, s)
 	}
 	want := []string{
-		"a snapshot begins",
-		"format 1",
+		"format 2",
 		"store: cluster x9kM3vQ7T1uU5oHn0QwZpA, directory AQIDAAAAAAAAAAAAAAAAAA, adopted after a clean stop",
 		"leader epoch 7",
 		"producer ids below 4000 are given out",
@@ -30,10 +32,12 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		"deleted topic AwAAAAAAAAAAAAAAAAAAAA was gone",
 		`configs of resource type 4 "": log.retention.ms=9`,
 		`configs of resource type 32 "group a": x= y=z`,
-		"the snapshot ends",
 		"topic AQAAAAAAAAAAAAAAAAAAAA is deleted",
 		"deleted topic AQAAAAAAAAAAAAAAAAAAAA has no directory left",
 		`configs of resource type 16 "m": none`,
+		"format 1",
+		"a snapshot begins",
+		"the snapshot ends",
 	}
 	if !slices.Equal(got, want) {
 		for i := range max(len(got), len(want)) {

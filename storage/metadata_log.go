@@ -10,15 +10,10 @@ import (
 )
 
 const (
-	// metadataSegmentBytes keeps the segments of the metadata log small, so that what a snapshot made superfluous
-	// can go.
+	// metadataSegmentBytes keeps the segments of the metadata log small: the open one is not compacted.
 	metadataSegmentBytes = 1 << 20
 	// metadataBatchBytes is about the largest batch written to it.
 	metadataBatchBytes = 256 << 10
-	// metadataSlack and metadataGrowth say when a snapshot is worth it: when this many bytes and this many times
-	// the bytes of the live records have been written since the last.
-	metadataSlack  = 1 << 20
-	metadataGrowth = 4
 	// metadataRecordFrame is what a record of it has around its key and value at most.
 	metadataRecordFrame = 16
 )
@@ -42,10 +37,7 @@ type metadataLog struct {
 	leading bool
 	closed  bool
 
-	// The leader alone uses what follows.
-	state   *metadataState
-	written int64 // bytes since the start of the last snapshot
-	live    int64 // bytes of that snapshot
+	state *metadataState // only the leader's
 }
 
 // metadataChange is one change of the metadata log.
@@ -61,10 +53,15 @@ type metadataChange struct {
 	done bool // guarded by metadataLog.mu
 }
 
-// metadataLogConfig is the config of the metadata log.
-func metadataLogConfig() *TopicConfig {
+// metadataLogConfig is the config of the metadata log: Kafka's of a compacted topic but for the size of its segments, which are
+// closed by nothing else. Of a former format it is not compacted.
+func metadataLogConfig(former bool) *TopicConfig {
+	policy := "compact"
+	if former {
+		policy = ""
+	}
 	c := newTopicConfig(map[string]string{
-		"cleanup.policy":       "",
+		"cleanup.policy":       policy,
 		"file.delete.delay.ms": "0",
 		"max.message.bytes":    "2147483647",
 		"segment.ms":           "9223372036854775807",
@@ -159,7 +156,7 @@ func (m *metadataLog) commitGroup(group []*metadataChange) []*metadataChange {
 	}
 	var err error
 	if builder.Count() > 0 {
-		err = m.append(builder.Bytes())
+		_, err = m.append(builder.Bytes())
 	}
 	if err != nil {
 		for i := len(undo) - 1; i >= 0; i-- {
@@ -178,64 +175,46 @@ func (m *metadataLog) commitGroup(group []*metadataChange) []*metadataChange {
 }
 
 // append writes one batch and waits until it is durable.
-func (m *metadataLog) append(batch record.Batch) error {
+func (m *metadataLog) append(batch record.Batch) (Appended, error) {
 	a, err := m.log.Append(batch, AppendOptions{Origin: OriginCoordinator})
-	if err != nil {
+	if err == nil {
+		err = m.log.WaitDurable(context.Background(), a)
+	}
+	return a, err
+}
+
+// renew writes the whole state to the end of a log of a former format, in segments of its own, and moves the log's start there.
+// A crash on the way leaves the old start, and the next start does it all again. It is called before any change. Where it would
+// need what is left to deletion it writes nothing.
+func (m *metadataLog) renew() error {
+	batches := stateBatches(m.state, m.now())
+	size := int64(0)
+	for _, batch := range batches {
+		size += int64(len(batch))
+	}
+	if err := m.log.ctx.space.take(growth(0, size)); err != nil {
 		return err
 	}
-	m.written += int64(len(batch))
-	return m.log.WaitDurable(context.Background(), a)
-}
-
-// compact writes the whole state to the end of the log and moves the log's start there, when enough has been written
-// to be worth it. A crash on the way leaves the old start, from which everything is read, snapshot included.
-func (m *metadataLog) compact() error {
-	m.mu.Lock()
-	for m.leading {
-		m.idle.Wait()
+	if err := m.log.Roll(); err != nil {
+		return err
 	}
-	if m.closed {
-		m.mu.Unlock()
-		return nil
-	}
-	m.leading = true
-	m.mu.Unlock()
-	err := m.compactLeading()
-	m.mu.Lock()
-	m.leading = false
-	m.idle.Broadcast()
-	m.mu.Unlock()
-	return err
-}
-
-func (m *metadataLog) compactLeading() error {
-	if m.written < metadataSlack || m.written < metadataGrowth*m.live {
-		return nil
-	}
-	var start, live int64 = -1, 0
-	for _, batch := range snapshotBatches(m.state, m.now()) {
-		a, err := m.log.Append(batch, AppendOptions{Origin: OriginCoordinator})
+	start := int64(-1)
+	for _, batch := range batches {
+		// Never two at a time: only the last batch of this log can be torn.
+		a, err := m.append(batch)
 		if err != nil {
 			return err
 		}
 		if start < 0 {
 			start = a.BaseOffset
 		}
-		live += int64(len(batch))
-		// Never two at a time: only the last batch of this log can be torn.
-		if err := m.log.WaitDurable(context.Background(), a); err != nil {
-			return err
-		}
 	}
-	if _, err := m.log.DeleteBefore(start); err != nil {
-		return err
-	}
-	m.written, m.live = live, live
-	return nil
+	_, err := m.log.DeleteBefore(start)
+	return err
 }
 
-// snapshotBatches returns the whole state as batches with base offset 0.
-func snapshotBatches(st *metadataState, nowMs int64) []record.Batch {
+// stateBatches returns the whole state as batches with base offset 0.
+func stateBatches(st *metadataState, nowMs int64) []record.Batch {
 	var batches []record.Batch
 	builder := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
 	flush := func() {

@@ -8,14 +8,18 @@ import (
 	"github.com/kaen-log/gateway/storage/record"
 )
 
-// metadataFormat is the format of the metadata log that this code writes and reads. It is raised when a record type is
-// added or changed: a store of another format is refused as a whole, with nothing touched.
-const metadataFormat = 1
+// metadataFormat is the format of the metadata log that this code writes. It is raised when a record type is added or changed,
+// or what the files of the log may look like: a store of a later format is refused as a whole, with nothing touched, and one
+// of a former is written anew in this one; see metadataLog.renew.
+//
+//	1  offsets have no gaps; now and then the log had its whole state written to its end, and what came before removed
+//	2  the log is compacted, with gaps where batches were; it begins with the batch that has the record of type 1
+const metadataFormat = 2
 
 // The records of the metadata log. A key is a type byte and the id of what the record is about; a value is a version
 // byte and the fields, strings with their length before them (unsigned varint), numbers big endian or varint. The last
-// record of a key is the one that counts, and a null value takes the key away, so the log can be compacted like any
-// other.
+// record of a key is the one that counts, and a null value, a tombstone, takes the key away, so that package cleaner compacts
+// this log as any other: no record means anything by the place of another, but for the last of each key.
 //
 //	type             key                value, version 1
 //	1 format         -                  format uint16
@@ -27,10 +31,15 @@ const metadataFormat = 1
 //	                                    configs, unserved partitions (count, then index uvarint and reason string)
 //	6 deleted topic  topic id 16 bytes  name string; kept until no directory of it is left
 //	7 configs        kind byte, name    configs (count, then name and value strings, by name)
-//	8 snapshot       -                  0 at its beginning, 1 at its end, uint8
+//	8 snapshot       -                  0 at its beginning, 1 at its end, uint8; only in format 1, and skipped
 //
-// A topic's removal is one batch of two records: null for type 5, and type 6. The records between the two of type 8 are
-// the whole state; from the second on nothing before the first counts, whether or not it is still there.
+// A topic's removal is one batch of two records: null for type 5, and type 6. Both are tombstones in the end, type 6 when it is
+// null too. Names are those of the topics that are there: a topic's null record comes before the next topic of its name, and is
+// dropped only when the records before it are.
+//
+// The records between the two of type 8 were the whole state as it was there. To read over them is the same as to begin with
+// them: what they repeat is there already, and what is not among them was taken away before, by a record that was read, or was
+// never read at all.
 const (
 	metadataFormatKey      = 1
 	metadataStoreKey       = 2
@@ -112,10 +121,9 @@ func newMetadataState() *metadataState {
 	}
 }
 
-// records returns the whole state as a snapshot, in an order that depends on nothing else.
+// records returns the whole state, beginning with the format, in an order that depends on nothing else.
 func (st *metadataState) records() []metadataRecord {
 	all := []metadataRecord{
-		snapshotRecord(0),
 		formatRecord(metadataFormat),
 		storeRecord(st.clusterID, st.directoryID, st.adoption),
 		epochRecord(st.epoch),
@@ -143,7 +151,7 @@ func (st *metadataState) records() []metadataRecord {
 	for _, k := range keys {
 		all = append(all, configsRecord(k, st.configs[k]))
 	}
-	return append(all, snapshotRecord(1))
+	return all
 }
 
 func sortedIDs[V any](m map[TopicID]V) []TopicID {
@@ -157,10 +165,6 @@ func sortedIDs[V any](m map[TopicID]V) []TopicID {
 
 func formatRecord(format uint16) metadataRecord {
 	return metadataRecord{[]byte{metadataFormatKey}, binary.BigEndian.AppendUint16([]byte{metadataValueVersion}, format)}
-}
-
-func snapshotRecord(end byte) metadataRecord {
-	return metadataRecord{[]byte{metadataSnapshotKey}, []byte{metadataValueVersion, end}}
 }
 
 func storeRecord(clusterID string, directoryID [16]byte, a adoption) metadataRecord {
@@ -239,10 +243,11 @@ func (st *metadataState) apply(key, value []byte) error {
 	}
 	switch kind {
 	case metadataFormatKey:
-		if format := int(c.uint(2)); !c.bad && format != metadataFormat {
-			return fmt.Errorf("format %d, want %d", format, metadataFormat)
+		format := int(c.uint(2))
+		if c.present && !c.bad && (format < 1 || format > metadataFormat) {
+			return fmt.Errorf("format %d, known are 1 to %d", format, metadataFormat)
 		}
-		st.format = metadataFormat
+		st.format = format
 	case metadataStoreKey:
 		st.clusterID = c.text()
 		copy(st.directoryID[:], c.bytes(16))
@@ -259,7 +264,7 @@ func (st *metadataState) apply(key, value []byte) error {
 	case metadataConfigsKey:
 		st.applyConfigs(id, &c)
 	case metadataSnapshotKey:
-		c.bad = c.uint(1) > 1 // see metadataReplay
+		c.bad = c.uint(1) > 1
 	}
 	// Only topics and configs are ever taken away.
 	if c.bad || len(c.b) != 0 || !c.present && (kind < metadataTopicKey || kind == metadataSnapshotKey) {

@@ -98,7 +98,9 @@ func TestUnknownMetadataIsRefused(t *testing.T) {
 		key, value []byte
 		fault      bool // damage, not another format
 	}{
-		{"format 2", []byte{1}, []byte{1, 0, 2}, false},
+		{"format 0", []byte{1}, []byte{1, 0, 0}, false},
+		{"format 3", []byte{1}, []byte{1, 0, 3}, false},
+		{"format taken away", []byte{1}, nil, true},
 		{"type 9", []byte{9}, []byte{1}, false},
 		{"snapshot taken away", []byte{8}, nil, true},
 		{"type 0", []byte{0}, []byte{1}, false},
@@ -152,8 +154,8 @@ func FuzzMetadataRecord(f *testing.F) {
 }
 
 func TestFormatErrorNamesTheFile(t *testing.T) {
-	err := error(&FormatError{File: "d/x.log", Reason: "format 2, want 1"})
-	if !strings.Contains(err.Error(), "d/x.log") || !strings.Contains(err.Error(), "format 2") {
+	err := error(&FormatError{File: "d/x.log", Reason: "format 3, known are 1 to 2"})
+	if !strings.Contains(err.Error(), "d/x.log") || !strings.Contains(err.Error(), "format 3") {
 		t.Errorf("error %q names neither file nor format", err)
 	}
 }

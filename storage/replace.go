@@ -19,8 +19,8 @@ import (
 // The note is an empty file whose name has the base offset of the segment and the offset after the last of what it was
 // made of. The last batches of the sources may not be in the replacement. So without the note its own end would not tell
 // which files it stands in for, nor, later, that nothing is missing between it and the next segment, or that the log ends
-// there. The note stays as long as the segment, unless that ends where it says. Kafka has no such file: LogLoader goes by
-// the end of the replacement.
+// there. The note stays as long as the segment, unless that ends where it says; with logOrigin.wholeEnds also then. Kafka has
+// no such file: LogLoader goes by the end of the replacement.
 const noteSuffix = ".reaches"
 
 // noteName is the name of the note of a segment.
@@ -214,7 +214,7 @@ func (w *rewrite) settle() error {
 			l.removeNote(s)
 		}
 	}
-	if w.end == w.next {
+	if w.end == w.next && !l.origin.wholeEnds {
 		l.removeNote(w.segment)
 	}
 	return nil

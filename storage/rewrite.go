@@ -179,6 +179,9 @@ func (w *rewrite) rewrite(keep func(record.Batch) (record.Batch, error)) error {
 			if err != nil {
 				return &keepError{fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)}
 			}
+			if len(kept) == 0 && w.l.origin.wholeEnds && b.NextOffset() == w.next {
+				kept = w.endOf(b)
+			}
 			same := len(kept) == len(b) && &kept[0] == &b[0]
 			if w.segment == nil {
 				if same {
@@ -204,6 +207,14 @@ func (w *rewrite) rewrite(keep func(record.Batch) (record.Batch, error)) error {
 		}
 	}
 	return nil
+}
+
+// endOf returns what stays of the last batch of all.
+func (w *rewrite) endOf(b record.Batch) record.Batch {
+	if b.Count() == 0 {
+		return b
+	}
+	return record.AppendEmpty(nil, b)
 }
 
 // stopping reports whether whoever is at work on the log's files should end.

@@ -11,8 +11,8 @@ import (
 )
 
 // Run does what must happen in the background, until ctx ends: it recovers the partitions, writes checkpoints, expires
-// producers, keeps the metadata log short, and removes the files and directories whose time has come. It is called once, after
-// Open and before Close. The error is nil.
+// producers, and removes the files and directories whose time has come. It is called once, after Open and before Close. The
+// error is nil.
 func (s *Store) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -116,9 +116,6 @@ func (s *Store) housekeeping(ctx context.Context) {
 				next = due
 			}
 		})
-		if err := s.metadata.compact(); err != nil {
-			s.o.Logger.Warn("metadata log is not compacted", "err", err)
-		}
 		now := s.o.Now()
 		if !now.Before(checkpoint) {
 			s.saveCheckpoints()
