@@ -59,7 +59,7 @@ func parseSegmentFile(name string) (base int64, suffix, state string, ok bool) {
 	}
 	rest = "." + rest
 	if older, found := strings.CutSuffix(rest, deletedSuffix); found {
-		if n, r, found := strings.Cut(older[1:], "."); found && isDigits(n) {
+		if n, r, found := strings.Cut(strings.TrimPrefix(older, "."), "."); found && isDigits(n) {
 			rest = "." + r + deletedSuffix
 		}
 	}
