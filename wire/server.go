@@ -148,9 +148,9 @@ func New(o Options) (*Server, error) {
 	s.answers.setLimit(o.Config.Int("gateway.answer.memory.bytes"))
 	s.requests.onWait(func() {
 		s.hurryParked()
-		s.cutStalled()
+		s.cutStalled((*conn).keepsFrames)
 	})
-	s.answers.onWait(s.cutStalled)
+	s.answers.onWait(func() { s.cutStalled((*conn).keepsAnswers) })
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.killed, s.kill = context.WithCancel(context.Background())
 	return s, nil

@@ -86,11 +86,15 @@ func (h *holding) look(now time.Time, count int64, quiet time.Duration) bool {
 	return false
 }
 
-// stalls reports whether others should wait no longer for the connection. The caller holds Server.cutting.
-func (c *conn) stalls(now time.Time) bool {
-	if c.frameHeld.stalled(now, stallWindow) {
-		return true
-	}
+// keepsFrames reports whether the peer stalls and so keeps memory for requests from others: the frame that it sends, or
+// that of the request whose answer it does not take. The caller holds Server.cutting.
+func (c *conn) keepsFrames(now time.Time) bool {
+	return c.frameHeld.stalled(now, stallWindow) || c.holds.Load() > readBufferSize && c.keepsAnswers(now)
+}
+
+// keepsAnswers reports whether the peer does not take what it was sent, and so keeps memory for answers from others, or is
+// about to get some. The caller holds Server.cutting.
+func (c *conn) keepsAnswers(now time.Time) bool {
 	writes, waits := c.answerHeld.since.Load() != 0, c.turnHeld.since.Load() != 0
 	if !writes && !waits {
 		return false
@@ -101,14 +105,14 @@ func (c *conn) stalls(now time.Time) bool {
 		waits && known && pending && c.turnHeld.answerStalled(now, arrived, known)
 }
 
-// cutStalled closes the connections that hold memory, or ask for more, while their peers do next to nothing. It is called
-// while somebody waits for memory.
-func (s *Server) cutStalled() {
+// cutStalled closes the connections of peers that do next to nothing and so keep memory from others. It is called while
+// somebody waits for that memory.
+func (s *Server) cutStalled(keeps func(*conn, time.Time) bool) {
 	now := time.Now()
 	s.cutting.Lock()
 	var stalled []*conn
 	for _, c := range s.conns.all() {
-		if c.stalls(now) {
+		if keeps(c, now) {
 			stalled = append(stalled, c)
 		}
 	}

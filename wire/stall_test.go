@@ -1,9 +1,12 @@
 package wire
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A peer is cut when nothing arrives there for a while, or less than the least over a window, and not when its link is
@@ -50,4 +53,25 @@ func TestPeersStallByWhatArrives(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A peer that takes its time with an answer is left alone while others wait for memory that it does not hold.
+func TestPeerIsNotCutForMemoryThatItDoesNotHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.request.memory.bytes": "1048576"})
+		s.topic("orders", 1)
+		s.mustProduce("orders", 0, s.batch(strings.Repeat("x", 500_000)))
+		pauses, stalls, waits := s.dial(t), s.dial(t), s.dial(t)
+		fetch := parkedFetch("orders", 0)
+		id := pauses.send(fetch) // and does not read the answer yet
+		produce := s.produceRequest(9, "orders", produced{0, s.batch(strings.Repeat("y", 900_000))})
+		stalls.write(frameOf(produce, 1)[:300_000])
+		synctest.Wait()
+		waits.pipeline(produce)
+		waits.receive(produce, 1)
+		stalls.expectClosed("sends no more of a frame")
+		if p := pauses.receive(fetch, id).(*kmsg.FetchResponse).Topics[0].Partitions[0]; len(p.RecordBatches) < 500_000 {
+			t.Errorf("the one that paused got %d bytes, want the batch", len(p.RecordBatches))
+		}
+	})
 }
