@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -120,4 +122,53 @@ func TestReadersOfSegmentsOfOneBaseKeepTheirFiles(t *testing.T) {
 		}
 		rig.stop(l)
 	}
+}
+
+// TestRewriteEndsWhenTheLogGoesOffline has the log go out of service when the replacement is complete and does not count yet.
+func TestRewriteEndsWhenTheLogGoesOffline(t *testing.T) {
+	var l *Log
+	mem := vfs.NewMem(vfs.MemOptions{})
+	rig := newLogRig(t, vfs.After(mem, func(op vfs.Op, _ error) {
+		if op.Kind == vfs.OpRename && strings.HasSuffix(op.NewName, logSuffix+swapSuffix) {
+			l.goOffline(&CorruptError{File: "elsewhere", Position: -1, Reason: "for the test"})
+		}
+	}))
+	l, _ = filledLog(t, rig, 11)
+	before := listTree(t, mem, testLogDir)
+	if res, err := l.Rewrite(0, 2, keepOffsets(4)); !errors.Is(err, ErrOffline) || res.Replaced {
+		t.Errorf("got %+v, %v, want ErrOffline", res, err)
+	}
+	if after := listTree(t, mem, testLogDir); !maps.Equal(before, after) {
+		t.Errorf("files %v, want them as they were", filesOf(t, rig))
+	}
+	rig.kill(l)
+}
+
+// TestAbandonedReplacementGoesBeforeItsNote fails the sync that makes a replacement count. A power loss while it is removed
+// must not leave it without what says how far it reaches.
+func TestAbandonedReplacementGoesBeforeItsNote(t *testing.T) {
+	renamed, failed := false, false
+	var done []string
+	fsys := vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+		renamed = renamed || op.Kind == vfs.OpRename && strings.HasSuffix(op.NewName, logSuffix+swapSuffix)
+		if renamed && !failed && op.Kind == vfs.OpSyncDir {
+			failed = true
+			return errInjected
+		}
+		return nil
+	})
+	rig := newLogRig(t, vfs.After(fsys, func(op vfs.Op, err error) {
+		if failed && err == nil && op.Kind.Mutates() {
+			done = append(done, strings.ReplaceAll(op.String(), testLogDir+"/00000000000000000000.", ""))
+		}
+	}))
+	l, _ := filledLog(t, rig, 11)
+	if _, err := l.Rewrite(0, 2, keepOffsets(4)); !errors.Is(err, errInjected) {
+		t.Fatalf("got %v, want the error of the sync", err)
+	}
+	want := []string{"remove log.swap", "sync-dir " + testLogDir, "remove index.swap", "remove timeindex.swap", "remove 00000000000000000006.reaches"}
+	if !slices.Equal(done, want) {
+		t.Errorf("got %q, want %q", done, want)
+	}
+	rig.stop(l)
 }

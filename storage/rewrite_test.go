@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -571,4 +572,22 @@ func TestRewriteUpToTheHighWatermark(t *testing.T) {
 	appendDurably(t, l, testBatch("more"))
 	wantValues(t, readValues(t, l, 0, ReadUncommitted), append(want, "11=more")...)
 	rig.stop(l)
+}
+
+// What another broker wrote stays as it is until the first append, however much of it is known to be on disk.
+func TestUntouchedLogIsNotRewritten(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	l, _ := filledLog(t, rig, 11)
+	rig.kill(l)
+	rig.adopted = true
+	rig.setPoint(11)
+	before := listTree(t, rig.fs, testLogDir)
+	l = rig.start()
+	if _, err := l.Rewrite(0, 2, keepOffsets(4)); !errors.Is(err, ErrNotRewritable) {
+		t.Errorf("got %v, want ErrNotRewritable", err)
+	}
+	if after := listTree(t, rig.fs, testLogDir); !maps.Equal(before, after) {
+		t.Errorf("files %v, want them as they were", filesOf(t, rig))
+	}
+	rig.kill(l)
 }

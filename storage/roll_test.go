@@ -2,7 +2,10 @@ package storage
 
 import (
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -37,4 +40,35 @@ func TestRollMakesAllSegmentsButAnEmptyOneClosed(t *testing.T) {
 		wantValues(t, readValues(t, l, 2, ReadUncommitted), "2=c")
 		rig.stop(l)
 	}
+}
+
+// TestRollShowsNothingThatIsNotOnDisk appends while a roll is being synced.
+func TestRollShowsNothingThatIsNotOnDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := &syncGate{}
+		var wait chan struct{} // not nil: syncs of offset indexes wait for it
+		rig := newLogRig(t, vfs.Inject(gate.wrap(vfs.NewMem(vfs.MemOptions{})), func(op vfs.Op) error {
+			if wait != nil && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, indexSuffix) {
+				<-wait
+			}
+			return nil
+		}))
+		l := rig.start()
+		appendDurably(t, l, testBatch("a"))
+		wait = make(chan struct{})
+		var rolling sync.WaitGroup
+		rolling.Go(func() {
+			if err := l.Roll(); err != nil {
+				t.Errorf("roll: %v", err)
+			}
+		})
+		synctest.Wait()
+		open := gate.close()
+		appendTo(t, l, testBatch("b"))
+		close(wait)
+		rolling.Wait()
+		wantOffsets(t, l, Offsets{LastStable: 1, HighWatermark: 1, End: 2})
+		open()
+		rig.stop(l)
+	})
 }
