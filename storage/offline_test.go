@@ -446,3 +446,32 @@ func TestAdoptedLogIsOnlyKnownToBeOnDiskWhenItIs(t *testing.T) {
 		rig.kill(l)
 	}
 }
+
+// TestDamageOfTheMetadataLogStaysDamage meets damage in its last batch, which a start takes for torn if it knows no better.
+func TestDamageOfTheMetadataLogStaysDamage(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+	s := openStore(t, mem)
+	createTopic(t, s, "orders", 1)
+	l := s.metadata.log
+	name := segmentFile(l.dir, 0, logSuffix)
+	flipByte(t, mem, name, int64(len(fileBytes(t, mem, name))-1))
+	var err error
+	for offset := int64(0); err == nil; {
+		var res ReadResult
+		if res, err = l.Read(nil, ReadRequest{Offset: offset, MaxBytes: 1, MinOneBatch: true, VerifyCRC: true}); err == nil {
+			offset = record.Batch(res.Data).NextOffset()
+		}
+	}
+	if !errors.Is(err, ErrOffline) {
+		t.Fatalf("got %v, want ErrOffline", err)
+	}
+	mem = mem.KillClone()
+	before := listTree(t, mem, testDir)
+	s, err = Open(testDir, Options{FS: mem})
+	if c, ok := errors.AsType[*CorruptError](err); !ok || c.File != name || errors.Is(err, ErrOffline) {
+		t.Fatalf("open: %v, %v, want damage in %s that is found before the log is recovered", s, err, name)
+	}
+	if after := listTree(t, mem, testDir); !maps.Equal(before, after) {
+		t.Errorf("the start changed the directory: %d files, there were %d", len(after), len(before))
+	}
+}

@@ -123,7 +123,7 @@ func (s *Store) load() error {
 	if made {
 		known.recoveryPoint = 0
 	}
-	replay, err := replayMetadata(s.fs, metadataDir, known.logStart, known.recoveryPoint)
+	replay, err := replayMetadata(s.fs, metadataDir, known.logStart, max(known.recoveryPoint, known.synced))
 	if err != nil {
 		return err
 	}
