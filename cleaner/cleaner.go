@@ -49,6 +49,10 @@ type Cleaner struct {
 	o       Options
 	limiter *rate.Limiter // shared by the threads
 
+	// choosing is held while a thread chooses a log, and over the reads that this takes: to choose it takes all that is due,
+	// and another must not find nothing because of that. Before mu.
+	choosing sync.Mutex
+
 	mu       sync.Mutex
 	busy     map[*storage.Log]bool  // guarded by mu; being cleaned
 	setAside map[*storage.Log]error // guarded by mu; not compacted again before a restart, and why
@@ -285,6 +289,8 @@ func (c *Cleaner) give(l *storage.Log) {
 // dirtiest takes the log with the highest share of dirty bytes among those that are due. Kafka:
 // LogCleanerManager.grabFilthiestCompactedLog.
 func (c *Cleaner) dirtiest() (best *storage.Log, ch choice, ok bool) {
+	c.choosing.Lock()
+	defer c.choosing.Unlock()
 	nowMs := c.o.Now().UnixMilli()
 	for _, l := range c.o.Store.Logs() {
 		if !l.Config().Compact || !c.takeCompacted(l) {
