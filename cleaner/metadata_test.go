@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -328,9 +329,12 @@ func TestCrashInAPassOverTheMetadata(t *testing.T) {
 		mem   *vfs.Mem
 		label string
 	}
+	var mu sync.Mutex // a committer may be closing files
 	var points []point
 	armed, seed := false, uint64(0)
 	fsys := vfs.After(mem, func(op vfs.Op, err error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if armed && err == nil && op.Kind.Mutates() {
 			for _, keep := range []float64{0, 0.6} {
 				seed++
@@ -348,7 +352,12 @@ func TestCrashInAPassOverTheMetadata(t *testing.T) {
 	before, values := holds(s), lastValues(t, l)
 	size := l.Size()
 	c := New(Options{Store: s, Now: clock})
-	armed = true
+	arm := func(on bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		armed = on
+	}
+	arm(true)
 	var dropped int64
 	for range 2 {
 		st, err := c.Force(context.Background(), l)
@@ -358,7 +367,7 @@ func TestCrashInAPassOverTheMetadata(t *testing.T) {
 		dropped += st.TombstonesDropped
 		now = now.Add(25 * time.Hour)
 	}
-	armed = false
+	arm(false)
 	if len(points) < 60 || dropped < 5 || l.Size() > size*4/5 {
 		t.Fatalf("%d crashes, %d tombstones dropped, %d bytes of %d are left; want more to happen", len(points), dropped, l.Size(), size)
 	}

@@ -277,24 +277,10 @@ func TestGapInTheMetadataNeedsANote(t *testing.T) {
 // anything is touched.
 func TestCrashWhileTheMetadataLogIsRewritten(t *testing.T) {
 	for _, count := range []int{1, 3} {
-		mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
-		type point struct {
-			mem   *vfs.Mem
-			label string
-		}
-		var points []point
-		armed := false
-		fsys := vfs.After(mem, func(op vfs.Op, err error) {
-			if armed && err == nil && op.Kind.Mutates() {
-				for _, keep := range []float64{0, 0.5, 1} {
-					seed := uint64(len(points))
-					points = append(points, point{mem.CrashClone(seed, keep), fmt.Sprintf("%d segments, after %v, keeping %.1f, seed %d", count, op, keep, seed)})
-				}
-			}
-		})
-		s := openStore(t, fsys)
+		c := &crashClones{mem: vfs.NewMem(vfs.MemOptions{Crashable: true})}
+		s := openStore(t, vfs.After(c.mem, c.after))
 		segmentedMetadata(t, s, 5)
-		want, err := replayMetadata(mem, metadataDir, 0, 0)
+		want, err := replayMetadata(c.mem, metadataDir, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,16 +293,17 @@ func TestCrashWhileTheMetadataLogIsRewritten(t *testing.T) {
 		}
 		// As in a pass, tombstones go when what they stand for has gone.
 		rewrite(0, 1, true)
-		armed = true
+		c.arm(true)
 		rewrite(1, count, true)
 		rewrite(1, 1, false)
-		armed = false
+		c.arm(false)
 		closeStore(t, s)
-		if len(points) < 60 {
-			t.Fatalf("%d crashes, want more", len(points))
+		if len(c.clones) < 60 {
+			t.Fatalf("%d crashes, want more", len(c.clones))
 		}
 		swaps := 0
-		for _, p := range points {
+		for _, p := range c.clones {
+			p.label = fmt.Sprintf("%d segments, %s", count, p.label)
 			r, err := replayMetadata(p.mem, metadataDir, 0, 0)
 			if err != nil {
 				t.Errorf("%s: %v", p.label, err)

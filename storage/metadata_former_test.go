@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -106,28 +108,49 @@ func TestFormerFormatIsOpened(t *testing.T) {
 	}
 }
 
+// crashClones takes crash clones of a file system after each operation that changes something, while it is armed.
+type crashClones struct {
+	mem *vfs.Mem
+
+	mu     sync.Mutex
+	armed  bool
+	clones []crashClone
+}
+
+type crashClone struct {
+	mem   *vfs.Mem
+	label string
+}
+
+func (c *crashClones) arm(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armed = on
+}
+
+func (c *crashClones) after(op vfs.Op, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.armed || err != nil || !op.Kind.Mutates() {
+		return
+	}
+	for _, keep := range []float64{0, 0.5, 1} {
+		seed := uint64(len(c.clones))
+		c.clones = append(c.clones, crashClone{c.mem.CrashClone(seed, keep), fmt.Sprintf("after %v, keeping %.1f, seed %d", op, keep, seed)})
+	}
+}
+
 // Whatever a crash leaves of the first start, the next one finds all and finishes the work.
 func TestCrashWhileAFormerFormatIsOpened(t *testing.T) {
-	mem := copyFS(t, formerDir)
-	type point struct {
-		mem   *vfs.Mem
-		label string
-	}
-	var points []point
-	fsys := vfs.After(mem, func(op vfs.Op, err error) {
-		if err == nil && op.Kind.Mutates() {
-			for _, keep := range []float64{0, 0.5, 1} {
-				seed := uint64(len(points))
-				points = append(points, point{mem.CrashClone(seed, keep), fmt.Sprintf("after %v, keeping %.1f, seed %d", op, keep, seed)})
-			}
-		}
-	})
-	s := openStore(t, fsys)
+	c := &crashClones{mem: copyFS(t, formerDir)}
+	c.arm(true)
+	s := openStore(t, vfs.After(c.mem, c.after))
 	closeStore(t, s)
-	if len(points) < 60 {
-		t.Fatalf("%d crashes, want more", len(points))
+	c.arm(false)
+	if len(c.clones) < 60 {
+		t.Fatalf("%d crashes, want more", len(c.clones))
 	}
-	for _, p := range points {
+	for _, p := range c.clones {
 		s, err := Open(testDir, Options{FS: p.mem})
 		if err != nil {
 			t.Errorf("%s: %v", p.label, err)
@@ -145,19 +168,16 @@ func TestFormerFormatIsOpenedDespiteFaults(t *testing.T) {
 		served := 0
 		for n := 0; ; n++ {
 			mem := copyFS(t, formerDir)
-			left := n
-			failing := true
+			var left atomic.Int64
+			left.Store(int64(n))
 			fsys := vfs.Inject(mem, func(o vfs.Op) error {
-				if !failing || !o.Kind.Mutates() || !strings.Contains(o.Name, metadataTopic) && !strings.Contains(o.Name, logStartCheckpoint) {
-					return nil
-				}
-				if left--; left == -1 {
+				if o.Kind.Mutates() && (strings.Contains(o.Name, metadataTopic) || strings.Contains(o.Name, logStartCheckpoint)) && left.Add(-1) == -1 {
 					return fault
 				}
 				return nil
 			})
 			s, err := Open(testDir, Options{FS: fsys})
-			failing = false
+			done := left.Swap(1<<40) >= 0
 			if err == nil {
 				what := fmt.Sprintf("%v at operation %d", fault, n)
 				checkFormer(t, what, s)
@@ -172,7 +192,7 @@ func TestFormerFormatIsOpenedDespiteFaults(t *testing.T) {
 			checkFormer(t, "the start after", s)
 			closeStore(t, s)
 			checkRenewed(t, "the start after", mem, s)
-			if left >= 0 {
+			if done {
 				break
 			}
 		}
