@@ -20,6 +20,9 @@ import (
 type turns struct {
 	mu    sync.Mutex
 	taken int // guarded by mu
+	// asking says that who got the last turn waits for memory. Until it has some the next one is not chosen, so that it is
+	// the right one then. Guarded by mu.
+	asking bool
 	// passed says that the last turn was not for a known one, newest that the next unknown one is the last that came.
 	// Guarded by mu.
 	passed, newest bool
@@ -34,11 +37,12 @@ const mostTurns = 4
 // limit is how many turns there are.
 func (t *turns) limit() int { return min(runtime.GOMAXPROCS(0), mostTurns) }
 
-// take waits for a turn until ctx ends. known says that the peer has read a large answer before.
+// take waits for a turn until ctx ends. known says that the peer has read a large answer before. Who got a turn says
+// started when it waits for no memory, and then give.
 func (t *turns) take(ctx context.Context, known bool) error {
 	t.mu.Lock()
-	if t.taken < t.limit() { // then nobody waits
-		t.taken++
+	if t.taken < t.limit() && !t.asking { // then nobody waits
+		t.taken, t.asking = t.taken+1, true
 		t.mu.Unlock()
 		return nil
 	}
@@ -63,16 +67,32 @@ func (t *turns) take(ctx context.Context, known bool) error {
 	return nil // it came meanwhile
 }
 
-// give ends a turn.
+// started lets the next one be chosen.
+func (t *turns) started() {
+	t.mu.Lock()
+	t.asking = false
+	t.next()
+	t.mu.Unlock()
+}
+
+// give ends a turn that was started.
 func (t *turns) give() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.taken--
+	t.next()
+	t.mu.Unlock()
+}
+
+// next chooses who has the next turn, if there is one. mu is held.
+func (t *turns) next() {
+	if t.asking || t.taken >= t.limit() {
+		return
+	}
 	line, i := &t.unknown, 0
 	switch {
 	case len(t.known) > 0 && (t.passed || len(t.unknown) == 0):
 		line, t.passed = &t.known, false
 	case len(t.unknown) == 0:
-		t.taken--
 		return
 	default:
 		if t.newest {
@@ -80,6 +100,7 @@ func (t *turns) give() {
 		}
 		t.passed, t.newest = true, !t.newest
 	}
+	t.taken, t.asking = t.taken+1, true
 	close((*line)[i])
 	*line = slices.Delete(*line, i, i+1)
 }
@@ -105,7 +126,9 @@ func (c *conn) answerGrows(n int) error {
 	if err := s.answerTurns.take(c.gone, c.tookLarge && !pending); err != nil {
 		return err
 	}
-	if err := s.answers.large.acquire(c.gone, smallDemand); err != nil {
+	err := s.answers.large.acquire(c.gone, smallDemand)
+	s.answerTurns.started()
+	if err != nil {
 		s.answerTurns.give()
 		return err
 	}
@@ -126,6 +149,7 @@ func (c *conn) decodeLarge(call *call) error {
 	if err != nil {
 		return err
 	}
+	c.server.requestTurns.started()
 	c.requestTurn = true
 	err = c.server.decode(call, call.body)
 	call.body = nil

@@ -116,6 +116,7 @@ func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 			if err := line.take(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
+			line.started()
 		}
 		var mu sync.Mutex
 		var order []string
@@ -145,11 +146,44 @@ func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 		for range line.limit() + 8 {
 			line.give()
 			synctest.Wait()
+			line.started()
+			synctest.Wait()
 		}
 		if got := strings.Join(order, " "); got != "0 reader 5 other 1 4 2 3" {
 			t.Errorf("turns went to %s", got)
 		}
 		if line.taken != 0 {
+			t.Errorf("%d turns are taken, want none", line.taken)
+		}
+	})
+}
+
+// Who has the next turn is chosen when the one before has its memory, and not earlier.
+func TestNextTurnIsChosenWhenTheLastHasStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var line turns
+		take := func(known bool) <-chan error {
+			got := make(chan error, 1)
+			go func() { got <- line.take(t.Context(), known) }()
+			synctest.Wait()
+			return got
+		}
+		<-take(false)
+		first, later := take(false), take(false)
+		if len(first)+len(later) > 0 {
+			t.Error("one was chosen before the first has started")
+		}
+		line.started()
+		line.give()
+		if <-first; len(later) > 0 {
+			t.Error("another was chosen before the second has started")
+		}
+		line.started()
+		line.give()
+		<-later
+		line.started()
+		line.give()
+		if line.taken != 0 || line.asking {
 			t.Errorf("%d turns are taken, want none", line.taken)
 		}
 	})
@@ -251,6 +285,7 @@ func TestAnswersGrowByTheirSize(t *testing.T) {
 			if err := b.s.answerTurns.take(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
+			b.s.answerTurns.started()
 		}
 		was := b.r
 		b.r = cancelled
