@@ -104,6 +104,10 @@ func (l *Log) beginRewrite(base int64, count int) (*rewrite, error) {
 	if point := l.commit.recoveryPoint; w.next > point {
 		return nil, fmt.Errorf("%w: they end at offset %d, and are on disk up to %d", ErrNotRewritable, w.next, point)
 	}
+	if slices.Contains(w.sources, l.view.Load().end.segment) {
+		// If nothing behind it gets to the disk, the log is cut back into it and goes on there.
+		return nil, fmt.Errorf("%w: the high watermark is still in the segment that ends at offset %d", ErrNotRewritable, w.next)
+	}
 	for _, s := range w.sources {
 		s.acquire()
 	}

@@ -553,8 +553,7 @@ func TestRewriteFailsWhole(t *testing.T) {
 	}
 }
 
-// TestRewriteUpToTheHighWatermark rewrites the segment in which it stands for readers, since they do not know yet that another
-// has begun.
+// TestRewriteUpToTheHighWatermark leaves the segment alone in which it stands until something behind it is on the disk.
 func TestRewriteUpToTheHighWatermark(t *testing.T) {
 	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
 	l, values := filledLog(t, rig, 11)
@@ -563,14 +562,18 @@ func TestRewriteUpToTheHighWatermark(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-closed
+	if _, err := l.Rewrite(6, 2, keepOffsets(7)); !errors.Is(err, ErrNotRewritable) {
+		t.Errorf("the log may be cut back into the segment: got %v, want ErrNotRewritable", err)
+	}
+	appendDurably(t, l, testBatch("more"))
 	if _, err := l.Rewrite(6, 2, keepOffsets(7)); err != nil {
 		t.Fatal(err)
 	}
-	wantOffsets(t, l, Offsets{LastStable: 11, HighWatermark: 11, End: 11})
-	want := append(values[:6:6], values[7])
+	want := append(values[:6:6], values[7], "11=more")
 	wantValues(t, readValues(t, l, 0, ReadUncommitted), want...)
-	appendDurably(t, l, testBatch("more"))
-	wantValues(t, readValues(t, l, 0, ReadUncommitted), append(want, "11=more")...)
+	appendDurably(t, l, testBatch("again"))
+	wantOffsets(t, l, Offsets{LastStable: 13, HighWatermark: 13, End: 13})
+	wantValues(t, readValues(t, l, 0, ReadUncommitted), append(want, "12=again")...)
 	rig.stop(l)
 }
 
