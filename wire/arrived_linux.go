@@ -6,27 +6,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arrived returns how many bytes the system at the other end of a connection has acknowledged since the connection began,
-// and whether there are more that it has not. It is not known of what is no TCP connection.
-func arrived(socket net.Conn) (bytes int64, pending, known bool) {
+// arrivedAt tells what has arrived at the other end of a connection. It is not known of what is no TCP connection.
+func arrivedAt(socket net.Conn) (a arrival) {
 	if t, ok := socket.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
 		socket = t.NetConn()
 	}
 	tcp, ok := socket.(*net.TCPConn)
 	if !ok {
-		return 0, false, false
+		return arrival{}
 	}
 	raw, err := tcp.SyscallConn()
 	if err != nil {
-		return 0, false, false
+		return arrival{}
 	}
 	if err := raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			// A system that does not count, as one in a sandbox may not, knows of no byte, not even of the handshake's.
-			bytes, pending, known = int64(info.Bytes_acked), info.Notsent_bytes > 0 || info.Unacked > 0, info.Bytes_acked > 0
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		// A system that does not count, as one in a sandbox may not, knows of no byte, not even of the handshake's.
+		if err != nil || info.Bytes_acked == 0 {
+			return
+		}
+		a = arrival{
+			known: true, bytes: int64(info.Bytes_acked), pending: info.Notsent_bytes > 0 || info.Unacked > 0,
+			full: info.Notsent_bytes > 0 && info.Unacked == 0,
 		}
 	}); err != nil {
-		return 0, false, false
+		return arrival{}
 	}
-	return bytes, pending, known
+	return a
 }

@@ -4,5 +4,5 @@ package wire
 
 import "net"
 
-// arrived is not known here.
-func arrived(net.Conn) (bytes int64, pending, known bool) { return 0, false, false }
+// arrivedAt knows nothing here.
+func arrivedAt(net.Conn) arrival { return arrival{} }

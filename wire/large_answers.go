@@ -122,7 +122,7 @@ func (c *conn) answerGrows(n int) error {
 	c.turnHeld.begin()
 	defer c.turnHeld.end()
 	// What the system at the other end has taken may lie there; but of a large answer not all, when nobody reads.
-	_, pending, _ := s.arrived(c.socket)
+	pending := s.arrivedAt(c.socket).pending
 	if err := s.answerTurns.take(c.gone, c.tookLarge && !pending); err != nil {
 		return err
 	}

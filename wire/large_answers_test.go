@@ -197,11 +197,11 @@ func TestWaitingPeersThatDoNotReadAreCutTogether(t *testing.T) {
 		near, far := net.Pipe()
 		defer func() { _ = near.Close() }()
 		var looks atomic.Int64
-		b.s.arrived = func(c net.Conn) (int64, bool, bool) {
+		b.s.arrivedAt = func(c net.Conn) arrival {
 			if c == far { // what it asked for before still arrives
-				return stallRate * looks.Add(1), true, true
+				return arrival{known: true, bytes: stallRate * looks.Add(1), pending: true}
 			}
-			return 7, true, true
+			return arrival{known: true, bytes: 7, pending: true}
 		}
 		s := serveBroker(t, b)
 		s.topic("orders", 5000)

@@ -69,11 +69,11 @@ type Server struct {
 	// has one of the former may wait for one of the latter.
 	requestTurns, answerTurns turns
 	cutting                   sync.Mutex // held while it is looked for connections that stall
-	// arrived is the function of that name, unless a test has another.
-	arrived  func(net.Conn) (bytes int64, pending, known bool)
-	buffers  bufferStock
-	decoding sync.Mutex // held while a large request that is no Produce is decoded
-	fetches  fetchCache // incremental fetch sessions
+	// arrivedAt is the function of that name, unless a test has another.
+	arrivedAt func(net.Conn) arrival
+	buffers   bufferStock
+	decoding  sync.Mutex // held while a large request that is no Produce is decoded
+	fetches   fetchCache // incremental fetch sessions
 
 	// stopping ends when the server stops: parked requests answer what they have. killed ends when it also stops
 	// waiting for those answers and for the disk.
@@ -135,7 +135,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
-		apis: apis, maxConns: o.MaxConnections, arrived: arrived,
+		apis: apis, maxConns: o.MaxConnections, arrivedAt: arrivedAt,
 	}
 	s.loadDynamicConfigs()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))

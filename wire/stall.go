@@ -31,7 +31,17 @@ const (
 	stallRate   = 32 << 10 // bytes per second, over a window at least
 	// quietWindow is how long it may take no byte of an answer at all. A writeStep in that time is less than stallRate.
 	quietWindow = 5 * time.Second
+	// fullWindow is the same for a peer that has no room for more because it does not read, which is not its link's fault.
+	fullWindow = 2 * time.Second
 )
+
+// arrival is what the system tells of the bytes that a peer was sent.
+type arrival struct {
+	known   bool  // it tells
+	bytes   int64 // acknowledged by the system at the other end since the connection began
+	pending bool  // there are more, which are not
+	full    bool  // they wait until there is room at the other end; the link has nothing to do
+}
 
 // stalled reports whether the peer was too slow since a look that was a window ago, or since it could begin, or did
 // nothing for as long as quiet. The caller holds Server.cutting.
@@ -48,8 +58,8 @@ func (h *holding) stalled(now time.Time, quiet time.Duration) bool {
 
 // answerStalled is stalled for what the peer takes. Where the socket tells how many bytes have arrived there, that counts
 // and not what the socket took, of which much may lie in buffers; and then time counts from the first look on.
-func (h *holding) answerStalled(now time.Time, arrived int64, known bool) bool {
-	if !known {
+func (h *holding) answerStalled(now time.Time, a arrival) bool {
+	if !a.known {
 		return h.stalled(now, quietWindow)
 	}
 	since := h.since.Load()
@@ -57,9 +67,12 @@ func (h *holding) answerStalled(now time.Time, arrived int64, known bool) bool {
 		return false
 	}
 	if h.seen != since {
-		h.restart(since, now.UnixNano(), arrived)
+		h.restart(since, now.UnixNano(), a.bytes)
 	}
-	return h.look(now, arrived, quietWindow)
+	if a.full {
+		return h.look(now, a.bytes, fullWindow)
+	}
+	return h.look(now, a.bytes, quietWindow)
 }
 
 // restart begins with the looks of a new time.
@@ -99,10 +112,9 @@ func (c *conn) keepsAnswers(now time.Time) bool {
 	if !writes && !waits {
 		return false
 	}
-	arrived, pending, known := c.server.arrived(c.socket)
+	a := c.server.arrivedAt(c.socket)
 	// Who waits for a turn has sent all that it could; what is pending then lay there before.
-	return writes && c.answerHeld.answerStalled(now, arrived, known) ||
-		waits && known && pending && c.turnHeld.answerStalled(now, arrived, known)
+	return writes && c.answerHeld.answerStalled(now, a) || waits && a.pending && c.turnHeld.answerStalled(now, a)
 }
 
 // cutStalled closes the connections of peers that do next to nothing and so keep memory from others. It is called while
