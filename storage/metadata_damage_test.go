@@ -111,6 +111,26 @@ func TestDamagedEndOfTheMetadataAfterAStopInOrderIsRefused(t *testing.T) {
 	wantRefused(t, "the last batch is gone", mem, filepath.Dir(file), -1)
 }
 
+func TestMetadataOfAnotherTopicIsRefused(t *testing.T) {
+	file := filepath.Join(testDir, "__gateway_metadata-0", partitionMetadataFile)
+	for what, content := range map[string]string{
+		"no version":    "~ersion: 0\ntopic_id: " + metadataTopicID.String() + "\n",
+		"another topic": string(encodePartitionMetadata(TopicID{1})),
+	} {
+		mem := vfs.NewMem(vfs.MemOptions{})
+		closeStore(t, openStore(t, mem))
+		if err := writeCleanShutdown(mem, testDir, -1); err != nil { // the next start takes it away
+			t.Fatal(err)
+		}
+		setFile(t, mem, file, []byte(content))
+		position := int64(-1)
+		if what == "no version" {
+			position = 0
+		}
+		wantRefused(t, what, mem, file, position)
+	}
+}
+
 func TestMissingSegmentOfTheMetadataIsRefused(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	if err := mem.MkdirAll(testDir); err != nil {

@@ -36,6 +36,9 @@ type metadataReplay struct {
 //
 // The error is a *FormatError, a *CorruptError for damage and for records that are no metadata, or an I/O error.
 func replayMetadata(fsys vfs.FS, dir string, start, synced int64) (*metadataReplay, error) {
+	if err := checkPartitionTopic(fsys, dir, metadataTopic, metadataTopicID); err != nil && !notExist(err) {
+		return nil, err
+	}
 	segments, err := metadataSegments(fsys, dir, start)
 	if err != nil {
 		return nil, err

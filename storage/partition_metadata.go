@@ -73,6 +73,19 @@ func readPartitionMetadata(fsys vfs.FS, dir string) (PartitionMetadata, error) {
 	return m, corruptFile(name, err)
 }
 
+// checkPartitionTopic makes sure that the partition directory dir is that of the topic and not of another that had or has its
+// name. The error is fs.ErrNotExist when the directory does not say, or a *CorruptError.
+func checkPartitionTopic(fsys vfs.FS, dir, topic string, id TopicID) error {
+	m, err := readPartitionMetadata(fsys, dir)
+	if err == nil && m.TopicID != id {
+		err = &CorruptError{
+			File: filepath.Join(dir, partitionMetadataFile), Position: -1,
+			Reason: fmt.Sprintf("topic id %s, that of %s is %s", m.TopicID, topic, id),
+		}
+	}
+	return err
+}
+
 // writePartitionMetadata replaces the file of the partition directory dir, durably.
 func writePartitionMetadata(fsys vfs.FS, dir string, id TopicID) error {
 	return replaceFile(fsys, filepath.Join(dir, partitionMetadataFile), encodePartitionMetadata(id))

@@ -45,7 +45,8 @@ func (l *Log) loadDirectory() error {
 	r := &recovery{l: l, write: !l.origin.adopted, point: l.origin.recoveryPoint}
 	r.synced = max(r.point, l.origin.synced)
 	if r.write && slices.Contains(names, partitionMetadataFile) {
-		if err := r.checkTopic(); err != nil {
+		err := l.ctx.files.withRoom(func() error { return checkPartitionTopic(l.ctx.fs, l.dir, l.topic, l.id) })
+		if err != nil {
 			return err
 		}
 		l.made.Store(true)
@@ -105,23 +106,6 @@ func (l *Log) loadDirectory() error {
 	}
 	l.publish(l.here())
 	return nil
-}
-
-// checkTopic makes sure that the directory is that of the log's topic and not of another that had or has its name.
-func (r *recovery) checkTopic() error {
-	l := r.l
-	var m PartitionMetadata
-	err := l.ctx.files.withRoom(func() (err error) {
-		m, err = readPartitionMetadata(l.ctx.fs, l.dir)
-		return err
-	})
-	if err == nil && m.TopicID != l.id {
-		err = &CorruptError{
-			File: l.path(partitionMetadataFile), Position: -1,
-			Reason: fmt.Sprintf("topic id %s, that of %s is %s", m.TopicID, l.topic, l.id),
-		}
-	}
-	return err
 }
 
 // checkOrphans looks for a .log file that vanished from among others: its index files are still there. A segment is
