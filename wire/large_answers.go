@@ -14,9 +14,9 @@ import (
 // beyond their memory by at most one for each turn. Large requests have turns of their own, from before they are decoded.
 //
 // A turn is never kept while a peer reads: what its holder waits for is memory, which comes from peers that read and from
-// those that are cut, and the disk. Every second turn is for those whose peers have read a large answer before, in the order they came.
-// The others go by turns to the one that has waited longest and to the one that came last: when many wait who do not
-// read, somebody who does is not behind all of them. The zero value is ready to use.
+// those that are cut, and the disk. Every second turn is for those whose peers have read a large answer before, in the
+// order they came. The others go by turns to the one that has waited longest and to the one that came last: when many wait
+// who do not read, somebody who does is not behind all of them. The zero value is ready to use.
 type turns struct {
 	mu    sync.Mutex
 	taken int // guarded by mu
