@@ -61,6 +61,7 @@ type conn struct {
 	// What the connection holds of the memory that all share, and since when; and that it waits for its turn to make an
 	// answer.
 	frameHeld, answerHeld, turnHeld holding
+	records                         atomic.Bool // the answer that is written is to a Fetch or ShareFetch
 }
 
 const (
@@ -199,6 +200,7 @@ func (c *conn) write() {
 			call.message = nil // a peer that takes its time keeps the bytes of its answer, and not what they were made from
 			e, _ := resp.(*encoded)
 			if err == nil && resp != nil && !failed {
+				c.records.Store(e != nil)
 				err = c.send(call, resp)
 			}
 			if e != nil {

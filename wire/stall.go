@@ -33,6 +33,8 @@ const (
 	quietWindow = 5 * time.Second
 	// fullWindow is the same for a peer that has no room for more because it does not read, which is not its link's fault.
 	fullWindow = 2 * time.Second
+	// An answer with records may go untaken for a stallWindow in any case: consumers work on what they have before they
+	// read on.
 )
 
 // arrival is what the system tells of the bytes that a peer was sent.
@@ -57,10 +59,18 @@ func (h *holding) stalled(now time.Time, quiet time.Duration) bool {
 }
 
 // answerStalled is stalled for what the peer takes. Where the socket tells how many bytes have arrived there, that counts
-// and not what the socket took, of which much may lie in buffers; and then time counts from the first look on.
-func (h *holding) answerStalled(now time.Time, a arrival) bool {
+// and not what the socket took, of which much may lie in buffers; and then time counts from the first look on. records
+// says that the answer is to a fetch.
+func (h *holding) answerStalled(now time.Time, a arrival, records bool) bool {
+	quiet := quietWindow
+	switch {
+	case records:
+		quiet = stallWindow
+	case a.full:
+		quiet = fullWindow
+	}
 	if !a.known {
-		return h.stalled(now, quietWindow)
+		return h.stalled(now, quiet)
 	}
 	since := h.since.Load()
 	if since == 0 {
@@ -69,10 +79,7 @@ func (h *holding) answerStalled(now time.Time, a arrival) bool {
 	if h.seen != since {
 		h.restart(since, now.UnixNano(), a.bytes)
 	}
-	if a.full {
-		return h.look(now, a.bytes, fullWindow)
-	}
-	return h.look(now, a.bytes, quietWindow)
+	return h.look(now, a.bytes, quiet)
 }
 
 // restart begins with the looks of a new time.
@@ -114,7 +121,8 @@ func (c *conn) keepsAnswers(now time.Time) bool {
 	}
 	a := c.server.arrivedAt(c.socket)
 	// Who waits for a turn has sent all that it could; what is pending then lay there before.
-	return writes && c.answerHeld.answerStalled(now, a) || waits && a.pending && c.turnHeld.answerStalled(now, a)
+	records := c.records.Load()
+	return writes && c.answerHeld.answerStalled(now, a, records) || waits && a.pending && c.turnHeld.answerStalled(now, a, false)
 }
 
 // lookPause is how long one look at all connections does for everybody who waits for the same memory. A look asks the

@@ -17,22 +17,27 @@ import (
 // thin.
 func TestPeersStallByWhatArrives(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		known bool // how much has arrived
-		full  bool
-		each  time.Duration
-		bytes int64         // each time
-		want  time.Duration // 0 for never
+		name    string
+		known   bool // how much has arrived
+		full    bool
+		records bool
+		each    time.Duration
+		bytes   int64         // each time
+		want    time.Duration // 0 for never
 	}{
-		{"nothing arrives", true, false, time.Second, 0, quietWindow},
-		{"there is no room", true, true, time.Second, 0, fullWindow},
-		{"there is room for as little as may be", true, true, time.Second, stallRate, 0},
-		{"nothing is written", false, false, time.Second, 0, quietWindow},
-		{"as little as may be", true, false, time.Second, stallRate, 0},
-		{"as little as may be, by leaps", true, false, 4 * time.Second, 4 * stallRate, 0},
-		{"as little as may be, by steps", false, false, writeStep / stallRate * time.Second, writeStep, 0},
-		{"half of that", true, false, time.Second, stallRate / 2, stallWindow},
-		{"half of that, written", false, false, time.Second, stallRate / 2, stallWindow},
+		{"nothing arrives", true, false, false, time.Second, 0, quietWindow},
+		{"there is no room", true, true, false, time.Second, 0, fullWindow},
+		{"no record arrives", true, false, true, time.Second, 0, stallWindow},
+		{"there is no room for records", true, true, true, time.Second, 0, stallWindow},
+		{"no record is written", false, false, true, time.Second, 0, stallWindow},
+		{"half of that of records", true, false, true, time.Second, stallRate / 2, stallWindow},
+		{"there is room for as little as may be", true, true, false, time.Second, stallRate, 0},
+		{"nothing is written", false, false, false, time.Second, 0, quietWindow},
+		{"as little as may be", true, false, false, time.Second, stallRate, 0},
+		{"as little as may be, by leaps", true, false, false, 4 * time.Second, 4 * stallRate, 0},
+		{"as little as may be, by steps", false, false, false, writeStep / stallRate * time.Second, writeStep, 0},
+		{"half of that", true, false, false, time.Second, stallRate / 2, stallWindow},
+		{"half of that, written", false, false, false, time.Second, stallRate / 2, stallWindow},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,7 +46,7 @@ func TestPeersStallByWhatArrives(t *testing.T) {
 				h.begin()
 				began, next := time.Now(), time.Now().Add(test.each)
 				for range 60 {
-					if h.answerStalled(time.Now(), arrival{known: test.known, bytes: arrived, pending: true, full: test.full}) {
+					if h.answerStalled(time.Now(), arrival{known: test.known, bytes: arrived, pending: true, full: test.full}, test.records) {
 						if got := time.Since(began); got != test.want {
 							t.Errorf("stalls after %v, want %v", got, test.want)
 						}
