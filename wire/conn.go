@@ -71,6 +71,8 @@ const (
 	keptAnswer = 64 << 10
 	// writeStep is how many bytes of an answer have to be taken within the idle time.
 	writeStep = 128 << 10
+	// stopPatience is what takes the idle time's place once the server stops.
+	stopPatience = 5 * time.Second
 )
 
 var (
@@ -307,8 +309,12 @@ func (c *conn) setReadDeadline(t time.Time) error {
 	return c.socket.SetReadDeadline(t)
 }
 
-// interrupt makes a reader that waits for the socket look whether the server stops.
-func (c *conn) interrupt() { _ = c.socket.SetReadDeadline(time.Unix(1, 0)) }
+// interrupt makes a reader that waits for the socket look whether the server stops, and ends the patience with a peer that
+// takes nothing.
+func (c *conn) interrupt() {
+	_ = c.socket.SetReadDeadline(time.Unix(1, 0))
+	_ = c.socket.SetWriteDeadline(time.Now().Add(stopPatience))
+}
 
 // send writes an answer.
 func (c *conn) send(call *call, resp response) error {
@@ -347,22 +353,37 @@ func (c *conn) send(call *call, resp response) error {
 	return err
 }
 
+// extendWriteDeadline gives the peer the idle time for the next step of an answer, or stopPatience when the server stops.
+func (c *conn) extendWriteDeadline(now time.Time) error {
+	idle := c.server.idle
+	if c.server.stopping.Err() == nil && c.writeDeadline.Sub(now) < idle-idle/8 {
+		c.writeDeadline = now.Add(idle)
+		if err := c.socket.SetWriteDeadline(c.writeDeadline); err != nil {
+			return err
+		}
+	}
+	// After it, since Shutdown sets the deadline after it has said that the server stops.
+	if c.server.stopping.Err() == nil {
+		return nil
+	}
+	return c.socket.SetWriteDeadline(now.Add(stopPatience))
+}
+
 // writeAll writes the pieces; charged says that they hold memory of the server's. A peer that takes nothing stalls only
 // this connection, until it is given up after the idle time, or earlier when others need the memory that the connection
 // holds.
 func (c *conn) writeAll(pieces net.Buffers, charged bool) error {
 	if charged || c.holds.Load() > readBufferSize {
-		c.answerHeld.begin()
+		size := 0
+		for _, p := range pieces {
+			size += len(p)
+		}
+		c.answerHeld.begin(size)
 		defer c.answerHeld.end()
 	}
-	idle := c.server.idle
 	for i := 0; i < len(pieces); {
-		now := time.Now()
-		if c.writeDeadline.Sub(now) < idle-idle/8 {
-			c.writeDeadline = now.Add(idle)
-			if err := c.socket.SetWriteDeadline(c.writeDeadline); err != nil {
-				return err
-			}
+		if err := c.extendWriteDeadline(time.Now()); err != nil {
+			return err
 		}
 		// A step of whole pieces, or the part of one that is larger than a step.
 		j, n := i, 0

@@ -102,6 +102,25 @@ func TestShutdownAnswersWhatWasReceived(t *testing.T) {
 	})
 }
 
+// A peer that takes nothing of its answer does not hold up a stop for long.
+func TestShutdownWaitsLittleForWhoDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		before, during := s.dial(t), s.dial(t)
+		before.send(versions()) // whose answer is never read
+		s.topic("empty", 1)
+		during.send(parkedFetch("empty", time.Hour)) // the same, and it comes when the server stops
+		synctest.Wait()
+		began := time.Now()
+		if err := s.s.Shutdown(context.Background()); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if d := time.Since(began); d != stopPatience {
+			t.Errorf("Shutdown took %v, want %v", d, stopPatience)
+		}
+	})
+}
+
 func TestShutdownEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, nil)

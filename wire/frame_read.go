@@ -84,7 +84,7 @@ func (c *conn) receive(frame *buffer, have, n int) (*buffer, error) {
 		return frame, nil
 	}
 	for {
-		c.frameHeld.begin()
+		c.frameHeld.begin(0)
 		err := c.readFull(frame.B[have:])
 		c.frameHeld.end()
 		if have = len(frame.B); err != nil || have == n {

@@ -119,7 +119,7 @@ func (c *conn) answerGrows(n int) error {
 	}
 	s := c.server
 	c.frameDone() // who waits holds no memory of either kind
-	c.turnHeld.begin()
+	c.turnHeld.begin(0)
 	defer c.turnHeld.end()
 	// What the system at the other end has taken may lie there; but of a large answer not all, when nobody reads.
 	pending := s.arrivedAt(c.socket).pending
@@ -143,7 +143,7 @@ func (c *conn) decodeLarge(call *call) error {
 	if call.body == nil {
 		return nil
 	}
-	c.turnHeld.begin()
+	c.turnHeld.begin(0)
 	err := c.server.requestTurns.take(c.gone, false)
 	c.turnHeld.end()
 	if err != nil {

@@ -183,8 +183,8 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Shutdown stops accepting, lets what is parked answer with what it has, answers what was received, and closes the
-// connections. When ctx ends first, it cuts off the rest and returns ctx's error. It may be called before Run and more
-// than once.
+// connections; a peer that takes none of its answer for stopPatience is cut off. When ctx ends first, it cuts off the rest
+// and returns an error that wraps ctx's. It may be called before Run and more than once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.starting.Lock()
 	s.stop()
@@ -207,11 +207,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.kill()
-	for _, c := range s.conns.all() {
+	left := s.conns.all()
+	for _, c := range left {
 		_ = c.socket.Close()
 	}
 	<-through
-	return ctx.Err()
+	return fmt.Errorf("%d connections were cut off, whose answers were not all taken: %w", len(left), ctx.Err())
 }
 
 // Stats is a snapshot of what the server does.

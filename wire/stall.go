@@ -9,6 +9,7 @@ import (
 type holding struct {
 	since atomic.Int64 // nanoseconds; 0 when it is not so
 	moved atomic.Int64 // bytes sent or taken in this time
+	size  atomic.Int64 // bytes that are kept until the last is taken; 0 when not known
 
 	// Guarded by Server.cutting: what the looks in this time found.
 	seen    int64 // since
@@ -18,7 +19,8 @@ type holding struct {
 	counted int64 // of bytes, then
 }
 
-func (h *holding) begin() {
+func (h *holding) begin(size int) {
+	h.size.Store(int64(size))
 	h.moved.Store(0)
 	h.since.Store(time.Now().UnixNano())
 }
@@ -29,6 +31,9 @@ func (h *holding) end() { h.since.Store(0) }
 const (
 	stallWindow = 10 * time.Second
 	stallRate   = 32 << 10 // bytes per second, over a window at least
+	// slowestAnswer is how long an answer without records may take in all: it is kept as a whole until the last byte is
+	// taken, and a few large ones fill the memory.
+	slowestAnswer = time.Minute
 	// quietWindow is how long it may take no byte of an answer at all. A writeStep in that time is less than stallRate.
 	quietWindow = 5 * time.Second
 	// fullWindow is the same for a peer that has no room for more because it does not read, which is not its link's fault.
@@ -55,31 +60,31 @@ func (h *holding) stalled(now time.Time, quiet time.Duration) bool {
 	if h.seen != since {
 		h.restart(since, since, 0)
 	}
-	return h.look(now, moved, quiet)
+	return h.look(now, moved, quiet, stallRate)
 }
 
 // answerStalled is stalled for what the peer takes. Where the socket tells how many bytes have arrived there, that counts
 // and not what the socket took, of which much may lie in buffers; and then time counts from the first look on. records
 // says that the answer is to a fetch.
 func (h *holding) answerStalled(now time.Time, a arrival, records bool) bool {
-	quiet := quietWindow
+	quiet, rate := quietWindow, max(stallRate, float64(h.size.Load())/slowestAnswer.Seconds())
 	switch {
 	case records:
-		quiet = stallWindow
+		quiet, rate = stallWindow, stallRate
 	case a.full:
 		quiet = fullWindow
 	}
+	since, from, count := h.since.Load(), now.UnixNano(), a.bytes
 	if !a.known {
-		return h.stalled(now, quiet)
+		from, count = since, h.moved.Load()
 	}
-	since := h.since.Load()
-	if since == 0 {
+	if since == 0 || since != h.since.Load() { // or count may be that of another time
 		return false
 	}
 	if h.seen != since {
-		h.restart(since, now.UnixNano(), a.bytes)
+		h.restart(since, from, a.bytes)
 	}
-	return h.look(now, a.bytes, quiet)
+	return h.look(now, count, quiet, rate)
 }
 
 // restart begins with the looks of a new time.
@@ -87,8 +92,8 @@ func (h *holding) restart(since, from, count int64) {
 	h.seen, h.count, h.changed, h.looked, h.counted = since, count, from, from, count
 }
 
-// look is given the bytes until now.
-func (h *holding) look(now time.Time, count int64, quiet time.Duration) bool {
+// look is given the bytes until now, and how many a second are the least.
+func (h *holding) look(now time.Time, count int64, quiet time.Duration, rate float64) bool {
 	if count != h.count {
 		h.count, h.changed = count, now.UnixNano()
 	}
@@ -99,7 +104,7 @@ func (h *holding) look(now time.Time, count int64, quiet time.Duration) bool {
 		return false
 	}
 	// Bytes may come by leaps, so that only the time until the last ones counts.
-	if float64(count-h.counted) < stallRate*time.Duration(h.changed-h.looked).Seconds() {
+	if float64(count-h.counted) < rate*time.Duration(h.changed-h.looked).Seconds() {
 		return true
 	}
 	h.looked, h.counted = now.UnixNano(), count

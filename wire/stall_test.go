@@ -23,27 +23,32 @@ func TestPeersStallByWhatArrives(t *testing.T) {
 		records bool
 		each    time.Duration
 		bytes   int64         // each time
+		size    int           // of the answer
 		want    time.Duration // 0 for never
 	}{
-		{"nothing arrives", true, false, false, time.Second, 0, quietWindow},
-		{"there is no room", true, true, false, time.Second, 0, fullWindow},
-		{"no record arrives", true, false, true, time.Second, 0, stallWindow},
-		{"there is no room for records", true, true, true, time.Second, 0, stallWindow},
-		{"no record is written", false, false, true, time.Second, 0, stallWindow},
-		{"half of that of records", true, false, true, time.Second, stallRate / 2, stallWindow},
-		{"there is room for as little as may be", true, true, false, time.Second, stallRate, 0},
-		{"nothing is written", false, false, false, time.Second, 0, quietWindow},
-		{"as little as may be", true, false, false, time.Second, stallRate, 0},
-		{"as little as may be, by leaps", true, false, false, 4 * time.Second, 4 * stallRate, 0},
-		{"as little as may be, by steps", false, false, false, writeStep / stallRate * time.Second, writeStep, 0},
-		{"half of that", true, false, false, time.Second, stallRate / 2, stallWindow},
-		{"half of that, written", false, false, false, time.Second, stallRate / 2, stallWindow},
+		{"nothing arrives", true, false, false, time.Second, 0, 0, quietWindow},
+		{"there is no room", true, true, false, time.Second, 0, 0, fullWindow},
+		{"no record arrives", true, false, true, time.Second, 0, 0, stallWindow},
+		{"there is no room for records", true, true, true, time.Second, 0, 0, stallWindow},
+		{"no record is written", false, false, true, time.Second, 0, 0, stallWindow},
+		{"half of that of records", true, false, true, time.Second, stallRate / 2, 0, stallWindow},
+		{"there is room for as little as may be", true, true, false, time.Second, stallRate, 0, 0},
+		{"nothing is written", false, false, false, time.Second, 0, 0, quietWindow},
+		{"as little as may be", true, false, false, time.Second, stallRate, 0, 0},
+		{"as little as may be, by leaps", true, false, false, 4 * time.Second, 4 * stallRate, 0, 0},
+		{"as little as may be, by steps", false, false, false, writeStep / stallRate * time.Second, writeStep, 0, 0},
+		{"half of that", true, false, false, time.Second, stallRate / 2, 0, stallWindow},
+		{"half of that, written", false, false, false, time.Second, stallRate / 2, 0, stallWindow},
+		{"too little of a large answer", true, false, false, time.Second, 3 * stallRate, 240 * stallRate, stallWindow},
+		{"too little of a large answer, written", false, false, false, time.Second, 3 * stallRate, 240 * stallRate, stallWindow},
+		{"enough of a large answer", true, false, false, time.Second, 4 * stallRate, 240 * stallRate, 0},
+		{"as much of many records", true, false, true, time.Second, 3 * stallRate, 240 * stallRate, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var h holding
 				var arrived int64
-				h.begin()
+				h.begin(test.size)
 				began, next := time.Now(), time.Now().Add(test.each)
 				for range 60 {
 					if h.answerStalled(time.Now(), arrival{known: test.known, bytes: arrived, pending: true, full: test.full}, test.records) {
