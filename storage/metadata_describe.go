@@ -46,6 +46,8 @@ func DescribeMetadataRecord(key, value []byte) (string, error) {
 			return "a snapshot begins", nil
 		}
 		return "the snapshot ends", nil
+	case metadataQuotasKey:
+		return describeQuotas(key[1:], st), nil
 	}
 	panic("storage: metadata record " + hex.EncodeToString(key) + " is known and not described")
 }

@@ -11,6 +11,7 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		metadataRecord{key: topicKey(metadataTopicKey, TopicID{1})},
 		metadataRecord{key: topicKey(metadataDeletedKey, TopicID{1})},
 		configsRecord(resourceKey{16, "m"}, nil),
+		quotasRecord(QuotaEntity{ClientID: QuotaName{Set: true, Name: "c"}}, nil),
 	)
 	for _, r := range records {
 		s, err := DescribeMetadataRecord(r.key, r.value)
@@ -30,10 +31,13 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		"deleted topic AwAAAAAAAAAAAAAAAAAAAA was gone",
 		`configs of resource type 4 "": log.retention.ms=9`,
 		`configs of resource type 32 "group a": x= y=z`,
+		`quotas of user "ann", client id by default: producer_byte_rate=1024 request_percentage=0.5`,
+		`quotas of address "10.0.0.1": connection_creation_rate=3`,
 		"the snapshot ends",
 		"topic AQAAAAAAAAAAAAAAAAAAAA is deleted",
 		"deleted topic AQAAAAAAAAAAAAAAAAAAAA has no directory left",
 		`configs of resource type 16 "m": none`,
+		`quotas of client id "c": none`,
 	}
 	if !slices.Equal(got, want) {
 		for i := range max(len(got), len(want)) {

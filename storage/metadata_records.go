@@ -28,6 +28,8 @@ const metadataFormat = 1
 //	6 deleted topic  topic id 16 bytes  name string; kept until no directory of it is left
 //	7 configs        kind byte, name    configs (count, then name and value strings, by name)
 //	8 snapshot       -                  0 at its beginning, 1 at its end, uint8
+//	11 quotas        entity, see        quotas (count, then key string and value float64)
+//	                 quotasRecord
 //
 // A topic's removal is one batch of two records: null for type 5, and type 6. The records between the two of type 8 are
 // the whole state; from the second on nothing before the first counts, whether or not it is still there.
@@ -40,6 +42,7 @@ const (
 	metadataDeletedKey     = 6
 	metadataConfigsKey     = 7
 	metadataSnapshotKey    = 8
+	metadataQuotasKey      = 11
 )
 
 const metadataValueVersion = 1
@@ -68,6 +71,7 @@ type metadataState struct {
 	colliding   collisions         // of topics
 	deleted     map[TopicID]string // names
 	configs     map[resourceKey]map[string]string
+	quotas      ClientQuotas
 	// shared has the configs of topics by their bytes: many topics have the same.
 	shared map[string]map[string]string
 }
@@ -108,6 +112,7 @@ func newMetadataState() *metadataState {
 		colliding: make(collisions),
 		deleted:   make(map[TopicID]string),
 		configs:   make(map[resourceKey]map[string]string),
+		quotas:    make(ClientQuotas),
 		shared:    make(map[string]map[string]string),
 	}
 }
@@ -142,6 +147,9 @@ func (st *metadataState) records() []metadataRecord {
 	})
 	for _, k := range keys {
 		all = append(all, configsRecord(k, st.configs[k]))
+	}
+	for _, e := range sortedEntities(st.quotas) {
+		all = append(all, quotasRecord(e, st.quotas[e]))
 	}
 	return append(all, snapshotRecord(1))
 }
@@ -227,8 +235,8 @@ func (st *metadataState) apply(key, value []byte) error {
 		return &metadataFault{"a record without a key"}
 	}
 	kind, id := key[0], key[1:]
-	if kind < metadataFormatKey || kind > metadataSnapshotKey {
-		return fmt.Errorf("a record of type %d, known are %d to %d", kind, metadataFormatKey, metadataSnapshotKey)
+	if kind < metadataFormatKey || kind > metadataSnapshotKey && kind != metadataQuotasKey {
+		return fmt.Errorf("a record of type %d, which is not known", kind)
 	}
 	if value != nil && (len(value) == 0 || value[0] != metadataValueVersion) {
 		return fmt.Errorf("a record of type %d in version %x, want %d", kind, value[:min(1, len(value))], metadataValueVersion)
@@ -260,8 +268,10 @@ func (st *metadataState) apply(key, value []byte) error {
 		st.applyConfigs(id, &c)
 	case metadataSnapshotKey:
 		c.bad = c.uint(1) > 1 // see metadataReplay
+	case metadataQuotasKey:
+		st.applyQuotas(id, &c)
 	}
-	// Only topics and configs are ever taken away.
+	// Only what has a key of its own is ever taken away.
 	if c.bad || len(c.b) != 0 || !c.present && (kind < metadataTopicKey || kind == metadataSnapshotKey) {
 		return &metadataFault{fmt.Sprintf("a record of type %d with %d bytes that are not its fields", kind, len(value))}
 	}
@@ -336,6 +346,8 @@ func (st *metadataState) undo(key []byte) func() {
 			return func() { st.configs[k] = old }
 		}
 		return func() { delete(st.configs, k) }
+	case metadataQuotasKey:
+		return st.undoQuotas(key[1:])
 	}
 	return func() { *st = scalars } // the maps are the same ones
 }

@@ -20,6 +20,8 @@ func testMetadataState() *metadataState {
 	st.deleted[TopicID{3}] = "gone"
 	st.configs[resourceKey{brokerResource, ""}] = map[string]string{"log.retention.ms": "9"}
 	st.configs[resourceKey{32, "group a"}] = map[string]string{"x": "", "y": "z"}
+	st.quotas[QuotaEntity{User: QuotaName{Set: true, Name: "ann"}, ClientID: QuotaName{Set: true}}] = map[string]float64{"producer_byte_rate": 1024, "request_percentage": 0.5}
+	st.quotas[QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}] = map[string]float64{"connection_creation_rate": 3}
 	return st
 }
 
@@ -44,13 +46,15 @@ func TestMetadataRecordsTakeAway(t *testing.T) {
 		{key: topicKey(metadataTopicKey, TopicID{9})}, // was never there
 		{key: topicKey(metadataDeletedKey, TopicID{3})},
 		configsRecord(resourceKey{32, "group a"}, nil),
+		quotasRecord(QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}, nil),
+		quotasRecord(QuotaEntity{IP: QuotaName{Set: true}}, nil), // was never there
 	} {
 		if err := st.apply(r.key, r.value); err != nil {
 			t.Fatalf("record %x=%x: %v", r.key, r.value, err)
 		}
 	}
-	if len(st.topics) != 1 || len(st.deleted) != 0 || len(st.configs) != 1 {
-		t.Errorf("left are %d topics, %d deleted, %d configs, want 1, 0, 1", len(st.topics), len(st.deleted), len(st.configs))
+	if len(st.topics) != 1 || len(st.deleted) != 0 || len(st.configs) != 1 || len(st.quotas) != 1 {
+		t.Errorf("left are %d topics, %d deleted, %d configs, %d quotas, want 1, 0, 1, 1", len(st.topics), len(st.deleted), len(st.configs), len(st.quotas))
 	}
 	if err := st.checkName("a_b"); err != nil {
 		t.Errorf("the name of the topic that went still collides: %v", err)
@@ -69,6 +73,8 @@ func TestMetadataUndo(t *testing.T) {
 		{key: topicKey(metadataDeletedKey, TopicID{3})},
 		configsRecord(resourceKey{32, "group a"}, nil),
 		configsRecord(resourceKey{32, "new"}, map[string]string{"a": "b"}),
+		quotasRecord(QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}, nil),
+		quotasRecord(QuotaEntity{User: QuotaName{Set: true}}, map[string]float64{"consumer_byte_rate": 9}),
 		topicRecord(&topicMeta{id: TopicID{1}, name: "orders", partitions: 5}),
 	}
 	st := testMetadataState()
@@ -114,6 +120,11 @@ func TestUnknownMetadataIsRefused(t *testing.T) {
 		{"configs beyond the end", topicKey(metadataTopicKey, TopicID{1}), []byte{1, 1, 'a', 1, 0, 0xff, 0xff, 0x7f}, true},
 		{"name beyond the end", topicKey(metadataTopicKey, TopicID{1}), []byte{1, 0xff, 0xff, 0xff, 0xff, 0x7f}, true},
 		{"configs without a kind", []byte{7}, []byte{1, 0}, true},
+		{"quotas of nobody", []byte{11, 0}, []byte{1, 0}, true},
+		{"quotas of an unknown part", []byte{11, 8}, []byte{1, 0}, true},
+		{"quotas with bytes behind the name", []byte{11, 1, 1, 'a', 0}, []byte{1, 0}, true},
+		{"quota cut short", []byte{11, 1, 0}, []byte{1, 1, 1, 'k', 0, 0}, true},
+		{"quota that is no number", []byte{11, 1, 0}, []byte{1, 1, 1, 'k', 0x7f, 0xf8, 0, 0, 0, 0, 0, 1}, true},
 	} {
 		err := testMetadataState().apply(c.key, c.value)
 		_, fault := errors.AsType[*metadataFault](err)

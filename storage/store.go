@@ -41,6 +41,9 @@ type Store struct {
 	// defaultsMu is held while effective configs of topics are made, so that the last change wins.
 	defaultsMu sync.Mutex
 
+	// quotas are the published client quotas; the metadata log's changes replace them one after the other.
+	quotas atomic.Pointer[ClientQuotas]
+
 	// mu guards the published topics: those whose records are durable. It is never held over I/O.
 	mu        sync.RWMutex
 	byName    map[string]*Topic

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -162,6 +163,8 @@ func (s *Store) load() error {
 	for k, v := range st.configs {
 		s.configs[k] = v
 	}
+	quotas := maps.Clone(st.quotas)
+	s.quotas.Store(&quotas)
 	s.checkpoints.keep(s.exists)
 	return nil
 }
