@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"groups/assignor":     {"storage"},
 	"groups/runtime":      {"storage", "storage/record"},
 	"groups/share":        {"groups/runtime", "storage", "storage/record"},
-	"storage":             {"storage/record", "storage/vfs"},
+	"storage":             {"auth", "storage/record", "storage/vfs"},
 	"storage/record":      {},
 	"storage/vfs":         {},
 	"storage/vfs/vfstest": {"storage/vfs"},
