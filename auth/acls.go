@@ -18,7 +18,7 @@ import (
 // prefixed groups whose names its own begins with. Each of those begins with the shorter ones, so they form a chain:
 // the longest is found by a search, and every group knows the next shorter one.
 type ACLs struct {
-	rules    []rule // sorted by compare
+	rules    []rule // sorted by Binding.Compare
 	sections [User + 1]section
 }
 
@@ -66,7 +66,7 @@ func (a *ACLs) With(added, removed []Binding) *ACLs {
 	}
 	i, j := 0, 0
 	for i < len(a.rules) || j < len(news) {
-		if j == len(news) || i < len(a.rules) && compare(&a.rules[i].Binding, &news[j].Binding) <= 0 {
+		if j == len(news) || i < len(a.rules) && a.rules[i].Compare(&news[j].Binding) <= 0 {
 			keep(&a.rules[i])
 			i++
 		} else {
@@ -79,7 +79,7 @@ func (a *ACLs) With(added, removed []Binding) *ACLs {
 	return out
 }
 
-func compareRules(a, b rule) int { return compare(&a.Binding, &b.Binding) }
+func compareRules(a, b rule) int { return a.Compare(&b.Binding) }
 
 // index makes the sections of the rules.
 func (a *ACLs) index() {

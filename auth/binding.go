@@ -96,16 +96,16 @@ func (b *Binding) Valid() bool {
 		b.Name != "" && strings.Contains(b.Principal, ":") && ValidHost(b.Host)
 }
 
-// compare orders bindings by what they mean, then by whom.
-func compare(a, b *Binding) int {
+// Compare orders bindings by what they mean, then by whom they are for.
+func (b *Binding) Compare(other *Binding) int {
 	return cmp.Or(
-		cmp.Compare(a.Resource, b.Resource),
-		cmp.Compare(a.Pattern, b.Pattern),
-		cmp.Compare(a.Name, b.Name),
-		cmp.Compare(a.Principal, b.Principal),
-		cmp.Compare(a.Host, b.Host),
-		cmp.Compare(a.Operation, b.Operation),
-		cmp.Compare(a.Permission, b.Permission),
+		cmp.Compare(b.Resource, other.Resource),
+		cmp.Compare(b.Pattern, other.Pattern),
+		cmp.Compare(b.Name, other.Name),
+		cmp.Compare(b.Principal, other.Principal),
+		cmp.Compare(b.Host, other.Host),
+		cmp.Compare(b.Operation, other.Operation),
+		cmp.Compare(b.Permission, other.Permission),
 	)
 }
 

@@ -12,6 +12,7 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		metadataRecord{key: topicKey(metadataDeletedKey, TopicID{1})},
 		configsRecord(resourceKey{16, "m"}, nil),
 		quotasRecord(QuotaEntity{ClientID: QuotaName{Set: true, Name: "c"}}, nil),
+		aclRecord(anACL, false),
 	)
 	for _, r := range records {
 		s, err := DescribeMetadataRecord(r.key, r.value)
@@ -31,6 +32,8 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		"deleted topic AwAAAAAAAAAAAAAAAAAAAA was gone",
 		`configs of resource type 4 "": log.retention.ms=9`,
 		`configs of resource type 32 "group a": x= y=z`,
+		`ACL: allow User:ann from * operation 3 on resource type 2 literal "orders"`,
+		`ACL: deny User:* from 10.0.0.0/8 operation 2 on resource type 3 prefixed "g"`,
 		`quotas of user "ann", client id by default: producer_byte_rate=1024 request_percentage=0.5`,
 		`quotas of address "10.0.0.1": connection_creation_rate=3`,
 		"the snapshot ends",
@@ -38,6 +41,7 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		"deleted topic AQAAAAAAAAAAAAAAAAAAAA has no directory left",
 		`configs of resource type 16 "m": none`,
 		`quotas of client id "c": none`,
+		`ACL taken away: allow User:ann from * operation 3 on resource type 2 literal "orders"`,
 	}
 	if !slices.Equal(got, want) {
 		for i := range max(len(got), len(want)) {

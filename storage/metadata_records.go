@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage/record"
 )
 
@@ -28,6 +29,8 @@ const metadataFormat = 1
 //	6 deleted topic  topic id 16 bytes  name string; kept until no directory of it is left
 //	7 configs        kind byte, name    configs (count, then name and value strings, by name)
 //	8 snapshot       -                  0 at its beginning, 1 at its end, uint8
+//	10 ACL           the binding, see   -
+//	                 aclRecord
 //	11 quotas        entity, see        quotas (count, then key string and value float64)
 //	                 quotasRecord
 //
@@ -42,6 +45,7 @@ const (
 	metadataDeletedKey     = 6
 	metadataConfigsKey     = 7
 	metadataSnapshotKey    = 8
+	metadataACLKey         = 10
 	metadataQuotasKey      = 11
 )
 
@@ -71,6 +75,7 @@ type metadataState struct {
 	colliding   collisions         // of topics
 	deleted     map[TopicID]string // names
 	configs     map[resourceKey]map[string]string
+	acls        map[auth.Binding]bool // as a set
 	quotas      ClientQuotas
 	// shared has the configs of topics by their bytes: many topics have the same.
 	shared map[string]map[string]string
@@ -112,6 +117,7 @@ func newMetadataState() *metadataState {
 		colliding: make(collisions),
 		deleted:   make(map[TopicID]string),
 		configs:   make(map[resourceKey]map[string]string),
+		acls:      make(map[auth.Binding]bool),
 		quotas:    make(ClientQuotas),
 		shared:    make(map[string]map[string]string),
 	}
@@ -147,6 +153,9 @@ func (st *metadataState) records() []metadataRecord {
 	})
 	for _, k := range keys {
 		all = append(all, configsRecord(k, st.configs[k]))
+	}
+	for _, b := range sortedACLs(st.acls) {
+		all = append(all, aclRecord(b, true))
 	}
 	for _, e := range sortedEntities(st.quotas) {
 		all = append(all, quotasRecord(e, st.quotas[e]))
@@ -235,7 +244,7 @@ func (st *metadataState) apply(key, value []byte) error {
 		return &metadataFault{"a record without a key"}
 	}
 	kind, id := key[0], key[1:]
-	if kind < metadataFormatKey || kind > metadataSnapshotKey && kind != metadataQuotasKey {
+	if kind < metadataFormatKey || kind > metadataSnapshotKey && kind != metadataACLKey && kind != metadataQuotasKey {
 		return fmt.Errorf("a record of type %d, which is not known", kind)
 	}
 	if value != nil && (len(value) == 0 || value[0] != metadataValueVersion) {
@@ -268,6 +277,8 @@ func (st *metadataState) apply(key, value []byte) error {
 		st.applyConfigs(id, &c)
 	case metadataSnapshotKey:
 		c.bad = c.uint(1) > 1 // see metadataReplay
+	case metadataACLKey:
+		st.applyACL(id, &c)
 	case metadataQuotasKey:
 		st.applyQuotas(id, &c)
 	}
@@ -346,6 +357,8 @@ func (st *metadataState) undo(key []byte) func() {
 			return func() { st.configs[k] = old }
 		}
 		return func() { delete(st.configs, k) }
+	case metadataACLKey:
+		return st.undoACL(key[1:])
 	case metadataQuotasKey:
 		return st.undoQuotas(key[1:])
 	}

@@ -22,6 +22,8 @@ func testMetadataState() *metadataState {
 	st.configs[resourceKey{32, "group a"}] = map[string]string{"x": "", "y": "z"}
 	st.quotas[QuotaEntity{User: QuotaName{Set: true, Name: "ann"}, ClientID: QuotaName{Set: true}}] = map[string]float64{"producer_byte_rate": 1024, "request_percentage": 0.5}
 	st.quotas[QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}] = map[string]float64{"connection_creation_rate": 3}
+	st.acls[anACL] = true
+	st.acls[aDenial] = true
 	return st
 }
 
@@ -48,6 +50,8 @@ func TestMetadataRecordsTakeAway(t *testing.T) {
 		configsRecord(resourceKey{32, "group a"}, nil),
 		quotasRecord(QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}, nil),
 		quotasRecord(QuotaEntity{IP: QuotaName{Set: true}}, nil), // was never there
+		aclRecord(aDenial, false),
+		aclRecord(anotherACL, false), // was never there
 	} {
 		if err := st.apply(r.key, r.value); err != nil {
 			t.Fatalf("record %x=%x: %v", r.key, r.value, err)
@@ -55,6 +59,9 @@ func TestMetadataRecordsTakeAway(t *testing.T) {
 	}
 	if len(st.topics) != 1 || len(st.deleted) != 0 || len(st.configs) != 1 || len(st.quotas) != 1 {
 		t.Errorf("left are %d topics, %d deleted, %d configs, %d quotas, want 1, 0, 1, 1", len(st.topics), len(st.deleted), len(st.configs), len(st.quotas))
+	}
+	if len(st.acls) != 1 || !st.acls[anACL] {
+		t.Errorf("left are the ACLs %v, want %v", st.acls, anACL)
 	}
 	if err := st.checkName("a_b"); err != nil {
 		t.Errorf("the name of the topic that went still collides: %v", err)
@@ -75,6 +82,9 @@ func TestMetadataUndo(t *testing.T) {
 		configsRecord(resourceKey{32, "new"}, map[string]string{"a": "b"}),
 		quotasRecord(QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}, nil),
 		quotasRecord(QuotaEntity{User: QuotaName{Set: true}}, map[string]float64{"consumer_byte_rate": 9}),
+		aclRecord(anotherACL, true),
+		aclRecord(anACL, true),
+		aclRecord(aDenial, false),
 		topicRecord(&topicMeta{id: TopicID{1}, name: "orders", partitions: 5}),
 	}
 	st := testMetadataState()
@@ -120,6 +130,10 @@ func TestUnknownMetadataIsRefused(t *testing.T) {
 		{"configs beyond the end", topicKey(metadataTopicKey, TopicID{1}), []byte{1, 1, 'a', 1, 0, 0xff, 0xff, 0x7f}, true},
 		{"name beyond the end", topicKey(metadataTopicKey, TopicID{1}), []byte{1, 0xff, 0xff, 0xff, 0xff, 0x7f}, true},
 		{"configs without a kind", []byte{7}, []byte{1, 0}, true},
+		{"ACL cut short", []byte{10, 2, 3, 3, 3}, []byte{1}, true},
+		{"ACL of a resource that does not exist", []byte{10, 9, 3, 3, 3, 1, 'f', 3, 'U', ':', 'a', 1, '*'}, []byte{1}, true},
+		{"ACL with bytes behind it", []byte{10, 2, 3, 3, 3, 1, 'f', 3, 'U', ':', 'a', 1, '*', 0}, []byte{1}, true},
+		{"ACL with a value", []byte{10, 2, 3, 3, 3, 1, 'f', 3, 'U', ':', 'a', 1, '*'}, []byte{1, 0}, true},
 		{"quotas of nobody", []byte{11, 0}, []byte{1, 0}, true},
 		{"quotas of an unknown part", []byte{11, 8}, []byte{1, 0}, true},
 		{"quotas with bytes behind the name", []byte{11, 1, 1, 'a', 0}, []byte{1, 0}, true},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -43,6 +44,8 @@ type Store struct {
 
 	// quotas are the published client quotas; the metadata log's changes replace them one after the other.
 	quotas atomic.Pointer[ClientQuotas]
+	// acls are the published ACLs, replaced in the same way.
+	acls atomic.Pointer[auth.ACLs]
 
 	// mu guards the published topics: those whose records are durable. It is never held over I/O.
 	mu        sync.RWMutex

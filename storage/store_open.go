@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
 
@@ -165,6 +166,7 @@ func (s *Store) load() error {
 	}
 	quotas := maps.Clone(st.quotas)
 	s.quotas.Store(&quotas)
+	s.acls.Store(auth.NewACLs(slices.Collect(maps.Keys(st.acls))))
 	s.checkpoints.keep(s.exists)
 	return nil
 }

@@ -60,6 +60,7 @@ var codes = []struct {
 	{storage.ErrInvalidTopicName, kerr.InvalidTopicException},
 	{storage.ErrTopicCollision, kerr.InvalidTopicException},
 	{storage.ErrInvalidPartitions, kerr.InvalidPartitions},
+	{storage.ErrTooManyACLs, kerr.PolicyViolation},
 	{storage.ErrClosed, kerr.KafkaStorageError},
 
 	{storage.ErrOffsetOutOfRange, kerr.OffsetOutOfRange},
