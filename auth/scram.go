@@ -110,16 +110,18 @@ func NewScram(mechanism string, credential func(user string) (ScramCredential, b
 			tokens = wantsToken(text)
 		}
 		answer, err := conversation.Step(text)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%w: %w", ErrInvalidCredentials, err)
+		switch { // without err's text, which may quote what the client sent
+		case err != nil && first:
+			return nil, fmt.Errorf("%w: not a first message of SCRAM", ErrInvalidCredentials)
+		case err != nil || !conversation.Valid() && !first:
+			return nil, fmt.Errorf("%w: no proof of the password", ErrInvalidCredentials)
 		case first:
 			first = false
 			if id := conversation.AuthzID(); id != "" && id != conversation.Username() {
 				return nil, &Refusal{"the authorization id is not the user name"}
 			}
 			return []byte(answer), nil
-		case !conversation.Valid() || !known:
+		case !known:
 			return nil, fmt.Errorf("%w: no such user", ErrInvalidCredentials)
 		}
 		x.user, x.done = conversation.Username(), true

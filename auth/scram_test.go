@@ -17,7 +17,10 @@ func credentialOf(t *testing.T, mechanism, password string, iterations int) Scra
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := c.GetStoredCredentials(scram.KeyFactors{Salt: "some salt", Iters: iterations})
+	s, err := c.GetStoredCredentialsWithError(scram.KeyFactors{Salt: "some salt", Iters: iterations})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return ScramCredential{Salt: []byte(s.Salt), StoredKey: s.StoredKey, ServerKey: s.ServerKey, Iterations: s.Iters}
 }
 

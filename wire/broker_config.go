@@ -60,6 +60,9 @@ func NewBrokerConfig(static map[string]string) (*BrokerConfig, error) {
 	for name, value := range static {
 		d, ok := brokerConfigDef(name)
 		if !ok {
+			d, _, ok = listenerConfigDef(name)
+		}
+		if !ok {
 			faults = append(faults, fmt.Errorf("broker config %q is not known%s", name, nearest(name)))
 			continue
 		}
@@ -90,11 +93,17 @@ func KnownBrokerConfig(name string) (known bool, nearestName string) {
 	if _, ok := brokerConfigDef(name); ok {
 		return true, ""
 	}
+	if _, _, ok := listenerConfigDef(name); ok {
+		return true, ""
+	}
 	return false, nearestBrokerConfig(name)
 }
 
 // BrokerConfigHasEffect reports whether a known broker config does anything here.
 func BrokerConfigHasEffect(name string) bool {
+	if _, effect, ok := listenerConfigDef(name); ok {
+		return effect
+	}
 	d, ok := brokerConfigDef(name)
 	return ok && d.effect == honoured
 }
@@ -134,7 +143,10 @@ func (c *BrokerConfig) IsSet(name string) bool {
 // Int returns the effective value of a numeric config. The table's check has
 // seen the value, so that a value that is no number is our bug.
 func (c *BrokerConfig) Int(name string) int64 {
-	v := c.String(name)
+	return mustNumber(name, c.String(name))
+}
+
+func mustNumber(name, v string) int64 {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil {
 		panic(fmt.Sprintf("wire: broker config %s is %q, not a number", name, v))
@@ -161,8 +173,13 @@ func (c *BrokerConfig) Bool(name string) bool {
 // List returns the effective value of a list config without its blanks; an
 // empty value is an empty list.
 func (c *BrokerConfig) List(name string) []string {
+	return words(c.String(name))
+}
+
+// words splits a list and takes the blanks away.
+func words(list string) []string {
 	var out []string
-	for _, s := range strings.Split(c.String(name), ",") {
+	for _, s := range strings.Split(list, ",") {
 		if s = strings.TrimSpace(s); s != "" {
 			out = append(out, s)
 		}

@@ -41,6 +41,7 @@ type conn struct {
 	start, end   int
 	readDeadline time.Time
 	clientID     string // of the last request, so that it need not be copied again
+	session      session
 
 	// Only the writer uses these.
 	writeDeadline time.Time
@@ -78,6 +79,7 @@ func (s *Server) newConn(l *Listener, socket net.Conn) *conn {
 		hurry:   make(chan struct{}, 1),
 		in:      make([]byte, readBufferSize),
 	}
+	c.session.principal = anonymous
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
 	c.active.Store(time.Now().UnixNano())
 	return c
@@ -100,6 +102,11 @@ func (c *conn) serve() {
 		c.server.shares.Disconnected(c)
 	}
 	attrs := []any{"listener", c.listener.Name, "remote", c.socket.RemoteAddr().String(), "reason", err}
+	if _, ok := errors.AsType[*authenticationError](err); ok {
+		c.server.counts.unauthenticated.Add(1)
+		c.server.refusedLines.warn(c.server, "client not authenticated", attrs...)
+		return
+	}
 	if _, ok := errors.AsType[*frameError](err); ok {
 		c.server.counts.malformed.Add(1)
 		c.server.closedLines.warn(c.server, "connection closed", attrs...)
@@ -111,11 +118,26 @@ func (c *conn) serve() {
 // read is the reader: it cuts frames and hands calls on until it cannot.
 func (c *conn) read() error {
 	s := c.server
+	if c.listener.SASL != nil {
+		if err := c.authenticate(nil); err != nil {
+			return err
+		}
+	}
 	barrier := false // the last call handed on has to be through before the next starts
 	for {
 		frame, err := c.nextFrame()
 		if err != nil {
 			return err
+		}
+		if !c.session.ends.IsZero() {
+			renewed, err := c.renew(frame, barrier)
+			if err != nil {
+				return err
+			}
+			if renewed {
+				barrier = false
+				continue
+			}
 		}
 		// A large request may take many times its length once it is decoded, and so it is decoded when its turn has come.
 		large := len(frame.B) > largeBody
@@ -163,7 +185,7 @@ func (c *conn) awaitTurn(barrier bool) error {
 
 // describe fills in what the connection knows about a request.
 func (c *conn) describe(r *request) {
-	r.ctx, r.listener, r.remote, r.principal, r.conn = c.ctx, c.listener, c.socket.RemoteAddr(), anonymous, c
+	r.ctx, r.listener, r.remote, r.principal, r.conn = c.ctx, c.listener, c.socket.RemoteAddr(), c.session.principal, c
 	r.softwareName, r.softwareVersion, r.hurry = c.softwareName, c.softwareVersion, c.hurry
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
@@ -42,6 +44,8 @@ type Listener struct {
 	net.Listener
 	AdvertisedHost string
 	AdvertisedPort int32
+	// SASL is how clients prove who they are before they are served; nil lets everyone in as User:ANONYMOUS.
+	SASL *SASL
 }
 
 // Server answers Kafka clients on its listeners.
@@ -81,7 +85,9 @@ type Server struct {
 
 	starting sync.Mutex // orders Run's first step and Shutdown's
 
-	closedLines, cutLines, fullLines sparseLines
+	closedLines, cutLines, fullLines, refusedLines sparseLines
+
+	decoy *auth.ScramDecoy // for users of SCRAM who are not there
 
 	conns connections
 	wg    sync.WaitGroup // accept loops and connections
@@ -95,6 +101,7 @@ const neverIdle = 10 * 365 * 24 * time.Hour
 // counters are what Stats reports. Written anywhere, without a lock.
 type counters struct {
 	accepted, refused, requests, malformed, unsupported atomic.Int64
+	authenticated, unauthenticated                      atomic.Int64
 }
 
 // New returns a server. It starts nothing: Run does.
@@ -132,6 +139,9 @@ func New(o Options) (*Server, error) {
 		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
 		apis: apis, maxConns: o.MaxConnections,
 	}
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	s.decoy = auth.NewScramDecoy(secret)
 	s.loadDynamicConfigs()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
 	s.idle = neverIdle
@@ -173,6 +183,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.wg.Wait()
 	s.closedLines.flush(s, "connections closed")
 	s.cutLines.flush(s, "connections cut")
+	s.refusedLines.flush(s, "clients not authenticated")
 	return nil
 }
 
@@ -220,6 +231,9 @@ type Stats struct {
 	AnswerBytes  int64 // held by answers in flight
 	MemoryWaits  int64 // how often a frame or an answer waited for memory
 
+	Authentications       int64 // exchanges of SASL that went well
+	FailedAuthentications int64 // and those that did not
+
 	FetchSessions          int64 // incremental fetch sessions
 	FetchSessionPartitions int64 // partitions in them
 	FetchSessionEvictions  int64 // sessions that made room for others
@@ -238,6 +252,9 @@ func (s *Server) Stats() Stats {
 		RequestBytes: s.requests.used(),
 		AnswerBytes:  s.answers.used(),
 		MemoryWaits:  s.requests.waits() + s.answers.waits(),
+
+		Authentications:       s.counts.authenticated.Load(),
+		FailedAuthentications: s.counts.unauthenticated.Load(),
 
 		FetchSessions:          sessions,
 		FetchSessionPartitions: partitions,
