@@ -97,6 +97,9 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 		return f.refuse(req.SessionID, kerr.UnknownServerError), nil
 	}
 	f.maxBytes = min(int(req.MaxBytes), int(s.config.Int("fetch.max.bytes")))
+	if n, ok := s.mostFetched(r); ok && f.replica < 0 {
+		f.maxBytes = min(f.maxBytes, n)
+	}
 	f.minBytes = min(int(req.MinBytes), f.maxBytes)
 	f.collect(req)
 	req.Topics, req.ForgottenTopics = nil, nil // may be large, and the wait long
@@ -113,6 +116,9 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 		return nil, err
 	}
 
+	if e := f.throttle(x); e != nil {
+		return e, nil
+	}
 	resp := fetchResponse{partitions: f.partitions}
 	s.fetches.mu.Lock()
 	resp.sessionID, resp.code = s.fetches.all(s.config).finish(s.now(), x, f.partitions)

@@ -150,7 +150,7 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
 		}
 		m.fail(&name, storage.TopicID{}, err)
 	}
-	m.s.autoCreate(made)
+	m.s.autoCreate(m.r, made)
 }
 
 // fail adds a topic of which there is only an error to tell.
@@ -225,11 +225,12 @@ func (s *Server) mayCreate(r *request, name string) bool {
 
 // autoCreate makes topics because somebody asked for them, with one commit. Another request may have made some
 // meanwhile. More partitions than one CreateTopics may make are not made: Kafka asks its controller with one such
-// request.
-func (s *Server) autoCreate(names []string) {
+// request. Nor are those made that the caller's quota does not allow; the log tells of them.
+func (s *Server) autoCreate(r *request, names []string) {
 	if len(names) == 0 {
 		return
 	}
+	quota := s.mutations(r, 0)
 	var specs []storage.TopicSpec
 	partitions := int64(0)
 	for _, name := range names {
@@ -237,7 +238,11 @@ func (s *Server) autoCreate(names []string) {
 			continue
 		}
 		spec, factor := s.autoCreated(name)
-		if err := s.checkReplicationFactor(factor); err != nil {
+		err := s.checkReplicationFactor(factor)
+		if err == nil && !quota.Take(int(spec.Partitions), s.now()) {
+			err = kerr.ThrottlingQuotaExceeded
+		}
+		if err != nil {
 			s.logger.Warn("topic was not created", "topic", name, "error", err)
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 //
 //	4  counts of -1 for the broker's defaults
 //	5  flexible; what was made, with all its configs
+//	6  THROTTLING_QUOTA_EXCEEDED
 //	7  topic ids
 //
 // A topic can be used when the answer is sent. Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics.
@@ -41,6 +42,7 @@ func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.
 	}
 	var specs []storage.TopicSpec
 	var places []int // of specs, in resp.Topics
+	quota := s.mutations(r, 6)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		switch n := uses[t.Topic]; {
@@ -58,6 +60,9 @@ func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.
 			continue
 		}
 		spec, err := s.topicSpec(t)
+		if err == nil && !quota.Take(int(spec.Partitions), s.now()) {
+			err = kerr.ThrottlingQuotaExceeded
+		}
 		if err != nil {
 			resp.Topics = append(resp.Topics, failedTopic(t.Topic, err))
 			continue
@@ -77,6 +82,7 @@ func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.
 		}
 	}
 	resp.Topics = append(resp.Topics, last...)
+	resp.ThrottleMillis = r.throttleBy(quota.Throttle(s.now()))
 	return resp, nil
 }
 

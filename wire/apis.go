@@ -43,6 +43,8 @@ var apis = table(
 	route(45, 0, 1, (*Server).alterPartitionReassignments),
 	route(46, 0, 0, (*Server).listPartitionReassignments),
 	route(47, 0, 0, (*Server).offsetDelete),
+	route(48, 0, 1, (*Server).describeClientQuotas),
+	route(49, 0, 1, (*Server).alterClientQuotas),
 	route(60, 0, 2, (*Server).describeCluster),
 	route(68, 0, 1, (*Server).consumerGroupHeartbeat),
 	route(69, 0, 1, (*Server).consumerGroupDescribe),

@@ -125,6 +125,11 @@ func (c *conn) read() error {
 	}
 	barrier := false // the last call handed on has to be through before the next starts
 	for {
+		if !barrier { // a client that must rest holds no memory for its next request meanwhile
+			if err := c.awaitUnmuted(); err != nil {
+				return err
+			}
+		}
 		frame, err := c.nextFrame()
 		if err != nil {
 			return err
@@ -239,19 +244,26 @@ func (c *conn) mute(d time.Duration) {
 	}
 }
 
-// awaitUnmuted waits until the next call may start.
+// awaitUnmuted waits until the next call may start. It gives up when that takes longer than the idle time.
 func (c *conn) awaitUnmuted() error {
 	until := c.mutedUntil.Load()
 	if until == 0 {
 		return nil
 	}
 	for {
-		left := until - c.server.now().UnixNano()
+		left := time.Duration(until - c.server.now().UnixNano())
 		if left <= 0 {
 			c.mutedUntil.Store(0)
 			return nil
 		}
-		t := time.NewTimer(time.Duration(left))
+		idle := time.Until(time.Unix(0, c.active.Load()).Add(c.server.idle))
+		if idle <= 0 && c.inFlight.Load() == 0 {
+			return errIdle
+		}
+		if idle <= 0 { // an answer is on its way
+			idle = c.server.idle
+		}
+		t := time.NewTimer(min(left, idle))
 		select {
 		case <-t.C:
 		case <-c.ctx.Done():

@@ -44,6 +44,7 @@ func (s *Server) newCall(frame *buffer, lastClientID string) (*call, error) {
 		return nil, frameErrorf("api key %d is not served", h.key)
 	}
 	c := &call{api: a, frame: frame}
+	c.size = len(frame.B)
 	c.key, c.version, c.correlationID = h.key, h.version, h.correlationID
 	c.clientID, c.clientIDNull = lastClientID, h.clientID == nil
 	if string(h.clientID) != lastClientID {

@@ -28,6 +28,7 @@ type request struct {
 	key           int16
 	version       int16
 	correlationID int32
+	size          int // bytes of the request, header included
 
 	// throttle is set by a handler that wants the client to slow down: the response is written at once, then the
 	// connection starts nothing for so long. The handler also puts it into the response (KIP-219).

@@ -81,6 +81,8 @@ type Server struct {
 	killed   context.Context
 	kill     context.CancelFunc
 
+	quotas clientQuotas
+
 	altering sync.Mutex // held while configs change, over the write to the metadata log, so that no change is lost
 
 	starting sync.Mutex // orders Run's first step and Shutdown's
@@ -143,6 +145,7 @@ func New(o Options) (*Server, error) {
 	_, _ = rand.Read(secret[:]) // never fails
 	s.decoy = auth.NewScramDecoy(secret)
 	s.loadDynamicConfigs()
+	s.openQuotas()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
 	s.idle = neverIdle
 	if ms := o.Config.Int("connections.max.idle.ms"); ms >= 0 && ms < neverIdle.Milliseconds() {
