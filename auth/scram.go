@@ -139,3 +139,25 @@ func wantsToken(first string) bool {
 	}
 	return false
 }
+
+// scramTypes are the mechanisms of SCRAM at the index that is their number in requests and in stored records. Kafka:
+// ScramMechanism of the admin client.
+var scramTypes = [...]string{1: ScramSHA256, 2: ScramSHA512}
+
+// ScramMechanism returns the mechanism of a number.
+func ScramMechanism(number int8) (mechanism string, ok bool) {
+	if number < 1 || int(number) >= len(scramTypes) {
+		return "", false
+	}
+	return scramTypes[number], true
+}
+
+// ScramNumber returns the number of a mechanism, 0 when it is not one of SCRAM.
+func ScramNumber(mechanism string) int8 {
+	for n, m := range scramTypes {
+		if m == mechanism && n > 0 {
+			return int8(n)
+		}
+	}
+	return 0
+}

@@ -46,6 +46,8 @@ func DescribeMetadataRecord(key, value []byte) (string, error) {
 			return "a snapshot begins", nil
 		}
 		return "the snapshot ends", nil
+	case metadataScramKey:
+		return describeScram(key[1:], st), nil
 	case metadataACLKey:
 		return describeACL(key[1:], value != nil), nil
 	case metadataQuotasKey:

@@ -3,6 +3,8 @@ package storage
 import (
 	"slices"
 	"testing"
+
+	"github.com/kaen-log/gateway/auth"
 )
 
 func TestDescribeMetadataRecord(t *testing.T) {
@@ -12,6 +14,7 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		metadataRecord{key: topicKey(metadataDeletedKey, TopicID{1})},
 		configsRecord(resourceKey{16, "m"}, nil),
 		quotasRecord(QuotaEntity{ClientID: QuotaName{Set: true, Name: "c"}}, nil),
+		scramRecord(ScramUser{"ann", auth.ScramSHA256}, nil),
 		aclRecord(anACL, false),
 	)
 	for _, r := range records {
@@ -23,7 +26,7 @@ func TestDescribeMetadataRecord(t *testing.T) {
 	}
 	want := []string{
 		"a snapshot begins",
-		"format 1",
+		"format 2",
 		"store: cluster x9kM3vQ7T1uU5oHn0QwZpA, directory AQIDAAAAAAAAAAAAAAAAAA, adopted after a clean stop",
 		"leader epoch 7",
 		"producer ids below 4000 are given out",
@@ -32,6 +35,8 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		"deleted topic AwAAAAAAAAAAAAAAAAAAAA was gone",
 		`configs of resource type 4 "": log.retention.ms=9`,
 		`configs of resource type 32 "group a": x= y=z`,
+		`SCRAM-SHA-512 credential of user "ann", 8192 iterations`,
+		`SCRAM-SHA-256 credential of user "bob", 4096 iterations`,
 		`ACL: allow User:ann from * operation 3 on resource type 2 literal "orders"`,
 		`ACL: deny User:* from 10.0.0.0/8 operation 2 on resource type 3 prefixed "g"`,
 		`quotas of user "ann", client id by default: producer_byte_rate=1024 request_percentage=0.5`,
@@ -41,6 +46,7 @@ func TestDescribeMetadataRecord(t *testing.T) {
 		"deleted topic AQAAAAAAAAAAAAAAAAAAAA has no directory left",
 		`configs of resource type 16 "m": none`,
 		`quotas of client id "c": none`,
+		`SCRAM-SHA-256 credential of user "ann" is taken away`,
 		`ACL taken away: allow User:ann from * operation 3 on resource type 2 literal "orders"`,
 	}
 	if !slices.Equal(got, want) {

@@ -9,9 +9,13 @@ import (
 	"github.com/kaen-log/gateway/storage/record"
 )
 
-// metadataFormat is the format of the metadata log that this code writes and reads. It is raised when a record type is
-// added or changed: a store of another format is refused as a whole, with nothing touched.
-const metadataFormat = 1
+// metadataFormat is the format of the metadata log that this code writes. It is raised when a record type is added or
+// changed. Older formats down to oldestMetadataFormat are read; a store of another format is refused as a whole, with
+// nothing touched. What an older program does not know in a store that this one went on with makes it refuse that too.
+const (
+	metadataFormat       = 2
+	oldestMetadataFormat = 1 // without types 9 to 11
+)
 
 // The records of the metadata log. A key is a type byte and the id of what the record is about; a value is a version
 // byte and the fields, strings with their length before them (unsigned varint), numbers big endian or varint. The last
@@ -29,6 +33,8 @@ const metadataFormat = 1
 //	6 deleted topic  topic id 16 bytes  name string; kept until no directory of it is left
 //	7 configs        kind byte, name    configs (count, then name and value strings, by name)
 //	8 snapshot       -                  0 at its beginning, 1 at its end, uint8
+//	9 SCRAM          mechanism, name    salt, stored key, server key strings, iterations uvarint;
+//	                                    see scramRecord
 //	10 ACL           the binding, see   -
 //	                 aclRecord
 //	11 quotas        entity, see        quotas (count, then key string and value float64)
@@ -45,6 +51,7 @@ const (
 	metadataDeletedKey     = 6
 	metadataConfigsKey     = 7
 	metadataSnapshotKey    = 8
+	metadataScramKey       = 9
 	metadataACLKey         = 10
 	metadataQuotasKey      = 11
 )
@@ -75,6 +82,7 @@ type metadataState struct {
 	colliding   collisions         // of topics
 	deleted     map[TopicID]string // names
 	configs     map[resourceKey]map[string]string
+	scram       ScramCredentials
 	acls        map[auth.Binding]bool // as a set
 	quotas      ClientQuotas
 	// shared has the configs of topics by their bytes: many topics have the same.
@@ -117,6 +125,7 @@ func newMetadataState() *metadataState {
 		colliding: make(collisions),
 		deleted:   make(map[TopicID]string),
 		configs:   make(map[resourceKey]map[string]string),
+		scram:     make(ScramCredentials),
 		acls:      make(map[auth.Binding]bool),
 		quotas:    make(ClientQuotas),
 		shared:    make(map[string]map[string]string),
@@ -153,6 +162,9 @@ func (st *metadataState) records() []metadataRecord {
 	})
 	for _, k := range keys {
 		all = append(all, configsRecord(k, st.configs[k]))
+	}
+	for _, u := range st.scram.Sorted() {
+		all = append(all, scramRecord(u, new(st.scram[u])))
 	}
 	for _, b := range sortedACLs(st.acls) {
 		all = append(all, aclRecord(b, true))
@@ -244,7 +256,7 @@ func (st *metadataState) apply(key, value []byte) error {
 		return &metadataFault{"a record without a key"}
 	}
 	kind, id := key[0], key[1:]
-	if kind < metadataFormatKey || kind > metadataSnapshotKey && kind != metadataACLKey && kind != metadataQuotasKey {
+	if kind < metadataFormatKey || kind > metadataQuotasKey {
 		return fmt.Errorf("a record of type %d, which is not known", kind)
 	}
 	if value != nil && (len(value) == 0 || value[0] != metadataValueVersion) {
@@ -256,10 +268,11 @@ func (st *metadataState) apply(key, value []byte) error {
 	}
 	switch kind {
 	case metadataFormatKey:
-		if format := int(c.uint(2)); !c.bad && format != metadataFormat {
-			return fmt.Errorf("format %d, want %d", format, metadataFormat)
+		format := int(c.uint(2))
+		if !c.bad && (format < oldestMetadataFormat || format > metadataFormat) {
+			return fmt.Errorf("format %d, want %d to %d", format, oldestMetadataFormat, metadataFormat)
 		}
-		st.format = metadataFormat
+		st.format = format
 	case metadataStoreKey:
 		st.clusterID = c.text()
 		copy(st.directoryID[:], c.bytes(16))
@@ -277,6 +290,8 @@ func (st *metadataState) apply(key, value []byte) error {
 		st.applyConfigs(id, &c)
 	case metadataSnapshotKey:
 		c.bad = c.uint(1) > 1 // see metadataReplay
+	case metadataScramKey:
+		st.applyScram(id, &c)
 	case metadataACLKey:
 		st.applyACL(id, &c)
 	case metadataQuotasKey:
@@ -357,6 +372,8 @@ func (st *metadataState) undo(key []byte) func() {
 			return func() { st.configs[k] = old }
 		}
 		return func() { delete(st.configs, k) }
+	case metadataScramKey:
+		return st.undoScram(key[1:])
 	case metadataACLKey:
 		return st.undoACL(key[1:])
 	case metadataQuotasKey:

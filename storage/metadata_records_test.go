@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/kaen-log/gateway/auth"
 )
 
 func testMetadataState() *metadataState {
@@ -22,6 +24,8 @@ func testMetadataState() *metadataState {
 	st.configs[resourceKey{32, "group a"}] = map[string]string{"x": "", "y": "z"}
 	st.quotas[QuotaEntity{User: QuotaName{Set: true, Name: "ann"}, ClientID: QuotaName{Set: true}}] = map[string]float64{"producer_byte_rate": 1024, "request_percentage": 0.5}
 	st.quotas[QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}] = map[string]float64{"connection_creation_rate": 3}
+	st.scram[ScramUser{"ann", auth.ScramSHA512}] = aCredential
+	st.scram[ScramUser{"bob", auth.ScramSHA256}] = auth.ScramCredential{Salt: []byte{}, StoredKey: []byte{0}, ServerKey: []byte{1}, Iterations: 4096}
 	st.acls[anACL] = true
 	st.acls[aDenial] = true
 	return st
@@ -52,6 +56,8 @@ func TestMetadataRecordsTakeAway(t *testing.T) {
 		quotasRecord(QuotaEntity{IP: QuotaName{Set: true}}, nil), // was never there
 		aclRecord(aDenial, false),
 		aclRecord(anotherACL, false), // was never there
+		scramRecord(ann512, nil),
+		scramRecord(ann256, nil), // was never there
 	} {
 		if err := st.apply(r.key, r.value); err != nil {
 			t.Fatalf("record %x=%x: %v", r.key, r.value, err)
@@ -62,6 +68,9 @@ func TestMetadataRecordsTakeAway(t *testing.T) {
 	}
 	if len(st.acls) != 1 || !st.acls[anACL] {
 		t.Errorf("left are the ACLs %v, want %v", st.acls, anACL)
+	}
+	if _, ok := st.scram[bob256]; !ok || len(st.scram) != 1 {
+		t.Errorf("left are the credentials of %v, want those of %v", st.scram.Sorted(), bob256)
 	}
 	if err := st.checkName("a_b"); err != nil {
 		t.Errorf("the name of the topic that went still collides: %v", err)
@@ -82,6 +91,9 @@ func TestMetadataUndo(t *testing.T) {
 		configsRecord(resourceKey{32, "new"}, map[string]string{"a": "b"}),
 		quotasRecord(QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}, nil),
 		quotasRecord(QuotaEntity{User: QuotaName{Set: true}}, map[string]float64{"consumer_byte_rate": 9}),
+		scramRecord(ann512, nil),
+		scramRecord(bob256, &aCredential),
+		scramRecord(ann256, &aCredential),
 		aclRecord(anotherACL, true),
 		aclRecord(anACL, true),
 		aclRecord(aDenial, false),
@@ -114,8 +126,13 @@ func TestUnknownMetadataIsRefused(t *testing.T) {
 		key, value []byte
 		fault      bool // damage, not another format
 	}{
-		{"format 2", []byte{1}, []byte{1, 0, 2}, false},
-		{"type 9", []byte{9}, []byte{1}, false},
+		{"format 0", []byte{1}, []byte{1, 0, 0}, false},
+		{"format 3", []byte{1}, []byte{1, 0, metadataFormat + 1}, false},
+		{"type 12", []byte{12}, []byte{1}, false},
+		{"credential of an unknown mechanism", []byte{9, 3, 'a'}, []byte{1, 0, 0, 0, 0}, true},
+		{"credential of nobody", []byte{9, 1}, []byte{1, 0, 0, 0, 0}, true},
+		{"credential cut short", []byte{9, 1, 'a'}, []byte{1, 0, 0, 0}, true},
+		{"credential with bytes behind it", []byte{9, 1, 'a'}, []byte{1, 0, 0, 0, 0, 0}, true},
 		{"snapshot taken away", []byte{8}, nil, true},
 		{"type 0", []byte{0}, []byte{1}, false},
 		{"topic in version 2", topicKey(metadataTopicKey, TopicID{1}), []byte{2, 1, 'a', 1, 0, 0, 0}, false},

@@ -44,6 +44,8 @@ type Store struct {
 
 	// quotas are the published client quotas; the metadata log's changes replace them one after the other.
 	quotas atomic.Pointer[ClientQuotas]
+	// scram are the published credentials of SCRAM, replaced in the same way.
+	scram atomic.Pointer[ScramCredentials]
 	// acls are the published ACLs, replaced in the same way.
 	acls atomic.Pointer[auth.ACLs]
 

@@ -166,6 +166,8 @@ func (s *Store) load() error {
 	}
 	quotas := maps.Clone(st.quotas)
 	s.quotas.Store(&quotas)
+	scram := maps.Clone(st.scram)
+	s.scram.Store(&scram)
 	s.acls.Store(auth.NewACLs(slices.Collect(maps.Keys(st.acls))))
 	s.checkpoints.keep(s.exists)
 	return nil

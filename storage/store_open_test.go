@@ -66,7 +66,7 @@ func TestNewerFormatIsRefusedUntouched(t *testing.T) {
 	closeStore(t, s)
 	file := segmentFile(filepath.Join(testDir, "__gateway_metadata-0"), 0, ".log")
 	b := record.NewBuilder(record.BuilderOptions{})
-	b.Append(record.Record{Key: []byte{metadataFormatKey}, Value: []byte{1, 0, 2}})
+	b.Append(record.Record{Key: []byte{metadataFormatKey}, Value: []byte{1, 0, metadataFormat + 1}})
 	f, err := mem.Open(file)
 	if err != nil {
 		t.Fatal(err)
