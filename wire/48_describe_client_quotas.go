@@ -54,7 +54,7 @@ func (s *Server) describeClientQuotas(r *request, req *kmsg.DescribeClientQuotas
 		resp.ErrorCode, resp.ErrorMessage = errorCode(err), errorMessage(err)
 		return resp, nil
 	}
-	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{}
+	resp.Entries, resp.ErrorMessage = []kmsg.DescribeClientQuotasResponseEntry{}, new(string)
 	if len(filters) == 0 && req.Strict {
 		return resp, nil
 	}
