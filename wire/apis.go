@@ -45,6 +45,8 @@ var apis = table(
 	route(47, 0, 0, (*Server).offsetDelete),
 	route(48, 0, 1, (*Server).describeClientQuotas),
 	route(49, 0, 1, (*Server).alterClientQuotas),
+	route(50, 0, 0, (*Server).describeUserScramCredentials),
+	route(51, 0, 0, (*Server).alterUserScramCredentials),
 	route(60, 0, 2, (*Server).describeCluster),
 	route(68, 0, 1, (*Server).consumerGroupHeartbeat),
 	route(69, 0, 1, (*Server).consumerGroupDescribe),

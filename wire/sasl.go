@@ -374,8 +374,3 @@ func (c *conn) awaitAll(barrier bool) error {
 	}
 	return c.awaitTurn(true)
 }
-
-// scramCredential looks up what is kept of users' passwords.
-func (s *Server) scramCredential(mechanism string) func(user string) (auth.ScramCredential, bool) {
-	return func(string) (auth.ScramCredential, bool) { return auth.ScramCredential{}, false }
-}

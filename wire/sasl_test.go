@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/binary"
 	"io"
 	"slices"
@@ -498,4 +501,18 @@ func TestNoSASLOnPlaintext(t *testing.T) {
 		}
 		k.call(metadataOf(9))
 	})
+}
+
+// saltedPassword is PBKDF2 of one block, RFC 5802's Hi.
+func saltedPassword(mechanism, password string, salt []byte, iterations int) []byte {
+	h := sha256.New
+	size := sha256.Size
+	if mechanism == auth.ScramSHA512 {
+		h, size = sha512.New, sha512.Size
+	}
+	key, err := pbkdf2.Key(h, password, salt, iterations, size)
+	if err != nil {
+		panic(err)
+	}
+	return key
 }
