@@ -58,6 +58,7 @@ type Quotas struct {
 
 // NewQuotas returns quotas that bound nothing. clients is how rates are measured, mutations how those of partitions are.
 func NewQuotas(clients, mutations QuotaWindows) *Quotas {
+	clients, mutations = clients.bounded(), mutations.bounded()
 	return &Quotas{windows: [quotaKinds]QuotaWindows{clients, clients, clients, mutations}}
 }
 

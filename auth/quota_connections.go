@@ -8,13 +8,14 @@ import (
 )
 
 // ConnectionQuotas are the quotas for connections from one address, connection_creation_rate, and what addresses have
-// used of them. Methods may be called by many at once.
+// used of them, and all together. Methods may be called by many at once.
 //
-// Kafka: ConnectionQuotas.recordIpConnectionMaybeThrottle (KIP-612).
+// Kafka: ConnectionQuotas (KIP-612).
 type ConnectionQuotas struct {
 	windows QuotaWindows
 	limits  atomic.Pointer[connectionLimits] // nil when there are none
 	used    usage
+	all     usage // of one meter
 }
 
 // connectionLimits are connections a second. They are immutable.
@@ -26,7 +27,9 @@ type connectionLimits struct {
 const unboundedRate = math.MaxInt32
 
 // NewConnectionQuotas returns quotas that bound nothing.
-func NewConnectionQuotas(w QuotaWindows) *ConnectionQuotas { return &ConnectionQuotas{windows: w} }
+func NewConnectionQuotas(w QuotaWindows) *ConnectionQuotas {
+	return &ConnectionQuotas{windows: w.bounded()}
+}
 
 // Set replaces all quotas: connections a second for each address, and for those that are not named; below 1 is none. The
 // map is the callee's from now on.
@@ -45,6 +48,24 @@ func (q *ConnectionQuotas) Set(byAddress map[netip.Addr]int32, others int32) {
 // Any reports whether there is any quota.
 func (q *ConnectionQuotas) Any() bool { return q.limits.Load() != nil }
 
+// AcceptAny counts a connection, of which bound may come in a second, max.connection.creation.rate, and returns for how
+// long it is to be kept waiting.
+func (q *ConnectionQuotas) AcceptAny(bound int64, now time.Time) time.Duration {
+	if bound >= unboundedRate {
+		return 0
+	}
+	return q.all.connection(meterKey{}, q.windows, float64(bound), now)
+}
+
+// TurnAway takes back what AcceptAny counted, of a connection that was not accepted after all.
+func (q *ConnectionQuotas) TurnAway(now time.Time) {
+	q.all.mu.Lock()
+	defer q.all.mu.Unlock()
+	if m := q.all.meters[meterKey{}]; m != nil {
+		m.rate.add(q.windows, -1, now.UnixMilli())
+	}
+}
+
 // Accept counts a connection from an address. When that is one too many it is not counted, and the time is returned
 // for which the peer is to be kept waiting before it is turned away.
 func (q *ConnectionQuotas) Accept(from netip.Addr, now time.Time) time.Duration {
@@ -60,14 +81,22 @@ func (q *ConnectionQuotas) Accept(from netip.Addr, now time.Time) time.Duration 
 	if bound == unboundedRate {
 		return 0
 	}
-	w, ms := q.windows, now.UnixMilli()
-	q.used.mu.Lock()
-	defer q.used.mu.Unlock()
-	r := &q.used.meter(meterKey{user: from.String()}, w, ms).rate
-	r.add(w, 1, ms)
-	wait := min(r.throttle(w, float64(bound), ms), w.sizeMs())
+	k := meterKey{user: from.String()}
+	wait := q.used.connection(k, q.windows, float64(bound), now)
 	if wait > 0 {
-		r.add(w, -1, ms)
+		q.used.mu.Lock()
+		defer q.used.mu.Unlock()
+		q.used.meter(k, q.windows, now.UnixMilli()).rate.add(q.windows, -1, now.UnixMilli())
 	}
-	return time.Duration(wait) * time.Millisecond
+	return wait
+}
+
+// connection counts a connection and returns for how long its peer is to be kept waiting, a window at most.
+func (u *usage) connection(k meterKey, w QuotaWindows, bound float64, now time.Time) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	ms := now.UnixMilli()
+	r := &u.meter(k, w, ms).rate
+	r.add(w, 1, ms)
+	return time.Duration(min(r.throttle(w, bound, ms), w.sizeMs())) * time.Millisecond
 }

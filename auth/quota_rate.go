@@ -11,6 +11,13 @@ type QuotaWindows struct {
 	Size    time.Duration // quota.window.size.seconds; at least a second
 }
 
+// bounded returns windows whose times can be added up without a thought of overflow.
+func (w QuotaWindows) bounded() QuotaWindows {
+	w.Size = max(w.Size, time.Millisecond)
+	w.Windows = int(min(int64(max(w.Windows, 1)), 1<<53/w.sizeMs()))
+	return w
+}
+
 // sizeMs returns the size of a window in milliseconds.
 func (w QuotaWindows) sizeMs() int64 { return w.Size.Milliseconds() }
 

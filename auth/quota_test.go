@@ -224,6 +224,18 @@ func TestLongestThrottleTimeFitsTheProtocol(t *testing.T) {
 	}
 }
 
+func TestLargestWindowsDoNotOverflow(t *testing.T) {
+	largest := QuotaWindows{Windows: 1<<31 - 1, Size: (1<<31 - 1) * time.Second}
+	q := NewQuotas(largest, largest)
+	q.Set(ProduceQuota, map[QuotaScope]float64{{OfUser: true}: 1})
+	if wait := q.Charge(ProduceQuota, "u", "c", 1e6, start); wait != 0 {
+		t.Errorf("1 MB of a byte a second over ages is throttled for %v", wait)
+	}
+	if wait := q.Charge(ProduceQuota, "u", "c", 1e20, start); wait <= 0 {
+		t.Errorf("more than all ages allow is throttled for %v", wait)
+	}
+}
+
 func TestMetersAreBounded(t *testing.T) {
 	q := quotasOf(ProduceQuota, map[QuotaScope]float64{{OfClientID: true}: 100})
 	u := &q.used[ProduceQuota]
@@ -298,6 +310,25 @@ func TestConnectionsFromAnAddress(t *testing.T) {
 	}
 	if wait := q.Accept(a, start.Add(12*time.Second)); wait != 0 {
 		t.Errorf("12 s later a connection is throttled for %v", wait)
+	}
+	for range 20 {
+		if wait := q.AcceptAny(2, start); wait != 0 {
+			t.Fatalf("within ten seconds' worth of all a connection waits for %v", wait)
+		}
+	}
+	if wait := q.AcceptAny(2, start); wait != 500*time.Millisecond {
+		t.Errorf("the 21st connection of all waits for %v, want 500ms", wait)
+	}
+	q.TurnAway(start)
+	q.TurnAway(start)
+	if wait := q.AcceptAny(2, start); wait != 0 {
+		t.Errorf("when two were turned away a connection waits for %v", wait)
+	}
+	for range 100 {
+		q.AcceptAny(2, start)
+	}
+	if wait := q.AcceptAny(2, start); wait != time.Second {
+		t.Errorf("a connection waits for %v, want a window at most", wait)
 	}
 	q.Set(nil, 0)
 	if q.Any() {

@@ -438,7 +438,9 @@ func (f *fetchCall) space(n int) ([]byte, error) {
 		return nil, nil
 	}
 	n = max(n, smallAnswer)
+	began := f.s.stopwatch()
 	b, err := f.s.answerBuffer(f.r.ctx, n, min(n, smallDemand))
+	f.r.waited += f.s.lap(began)
 	if err != nil {
 		return nil, err
 	}

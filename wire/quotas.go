@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -97,6 +98,41 @@ func quotaKindOf(key string) (auth.QuotaKind, bool) {
 		return auth.MutationQuota, true
 	}
 	return 0, false
+}
+
+// waitingKeys are the requests whose handlers wait for the disk or for other clients, and do little else: of their time
+// only that of their decoding is counted. A Produce counts until it waits for the disk, a Fetch without its waits.
+var waitingKeys = []int16{8, 11, 12, 13, 14, 19, 20, 21, 22, 30, 31, 33, 37, 42, 43, 44, 47, 49, 51, 68, 76, 78, 79, 91, 92}
+
+// stopwatch returns the time, and the zero time while no time is counted.
+func (s *Server) stopwatch() time.Time {
+	if !s.quotas.clients.Any(auth.RequestQuota) {
+		return time.Time{}
+	}
+	return s.now()
+}
+
+// lap returns how long ago a stopwatch was started, 0 when it was not.
+func (s *Server) lap(began time.Time) time.Duration {
+	if began.IsZero() {
+		return 0
+	}
+	return max(0, s.now().Sub(began))
+}
+
+// chargeTime counts the time of a call whose handler began then and is through, and makes its client rest if that was
+// too much. Kafka: ClientRequestQuotaManager.
+//
+// Differs from Kafka: the time to read a request from the socket and to write its answer is not counted; and a fetch that
+// is over this quota has its records.
+func (s *Server) chargeTime(c *call, began time.Time) {
+	if began.IsZero() {
+		return
+	}
+	if !slices.Contains(waitingKeys, c.key) {
+		c.busy += s.lap(began) - c.waited
+	}
+	c.throttleBy(s.charge(auth.RequestQuota, &c.request, 100*c.busy.Seconds()))
 }
 
 // user returns the name of who asks, without the type of principal.

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -287,4 +288,145 @@ func TestWithoutQuotasNothingIsCounted(t *testing.T) {
 	if got, want := b.allQuotas(), 1; len(got) != want || !slices.Contains(got, "user=somebody else: consumer_byte_rate=1 controller_mutation_rate=1 producer_byte_rate=1 request_percentage=1") {
 		t.Errorf("quotas %q, want one line of four", got)
 	}
+}
+
+// busyHandler replaces the handler of Metadata by one that takes the server's clock so long.
+func (s *server) busyHandler(took time.Duration) {
+	handlers := *apis
+	handlers.byKey = append([]*api(nil), apis.byKey...)
+	slow := route(3, 0, 13, func(s *Server, r *request, req *kmsg.MetadataRequest) (*kmsg.MetadataResponse, error) {
+		s.pause(took)
+		return s.metadata(r, req)
+	})
+	slow.flexibleFrom = apis.find(3).flexibleFrom
+	handlers.byKey[3] = &slow
+	s.s.apis = &handlers
+}
+
+func TestRequestTimeIsThrottled(t *testing.T) {
+	for quota, want := range map[string]time.Duration{
+		"request_percentage=0.295": 169 * time.Millisecond, // 30 ms, of 29.5 in ten seconds
+		"request_percentage=0.01":  time.Second,            // a window at most
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, nil)
+			s.busyHandler(30 * time.Millisecond)
+			c := s.dial(t)
+			c.call(metadataOf(9)) // not counted
+			s.setQuota("user=ANONYMOUS", quota)
+			began := time.Now()
+			resp := c.call(metadataOf(9)).(*kmsg.MetadataResponse)
+			if got := time.Duration(resp.ThrottleMillis) * time.Millisecond; got != want {
+				t.Errorf("%s: throttle time %v, want %v", quota, got, want)
+			}
+			answered := time.Now()
+			if d := answered.Sub(began); d != 30*time.Millisecond {
+				t.Errorf("%s: it was answered after %v, want 30ms", quota, d)
+			}
+			c.call(versions())
+			if d := time.Since(answered); d != want {
+				t.Errorf("%s: the next one was answered after %v, want %v", quota, d, want)
+			}
+		})
+	}
+}
+
+// A client does not pay for the time that the server waits for something else.
+func TestWaitsAreNoRequestTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		s.topic("orders", 1)
+		s.setQuota("user=ANONYMOUS", "request_percentage=1")
+		s.onSync("orders-0", func() error { s.s.pause(3 * time.Second); return nil })
+		c := s.dial(t)
+		for _, req := range []kmsg.Request{parkedFetch("orders", 5*time.Second), s.produceRequest(9, "orders", produced{0, s.batch("a")})} {
+			began := time.Now()
+			resp := c.call(req)
+			if took := time.Since(began); took < 3*time.Second {
+				t.Errorf("key %d was answered after %v, want that it waited", req.Key(), took)
+			}
+			if ms, _ := resp.(kmsg.ThrottleResponse).Throttle(); ms != 0 {
+				t.Errorf("key %d: throttle time %d ms, want none", req.Key(), ms)
+			}
+		}
+	})
+}
+
+// addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	from net.TCPAddr
+}
+
+func (c *addressed) RemoteAddr() net.Addr { return &c.from }
+
+// dialFrom connects from an address; what the server does with it is the test's to see.
+func (s *server) dialFrom(t *testing.T, ip string) *client {
+	t.Helper()
+	near, far := net.Pipe()
+	s.listener.conns <- &addressed{far, net.TCPAddr{IP: net.ParseIP(ip), Port: 12345}}
+	t.Cleanup(func() { _ = near.Close() })
+	return &client{t: t, Conn: near}
+}
+
+func TestConnectionsOfAnAddressAreTurnedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		s.setQuota("ip=10.0.0.1", "connection_creation_rate=1")
+		for range 10 {
+			s.dialFrom(t, "10.0.0.1").call(versions())
+		}
+		began := time.Now()
+		c := s.dialFrom(t, "10.0.0.1")
+		s.dialFrom(t, "10.0.0.2").call(versions()) // nobody else waits
+		c.expectClosed("the 11th connection of 10")
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("it was closed after %v, want 1s", d)
+		}
+		if got := s.s.Stats().Refused; got != 1 {
+			t.Errorf("%d connections refused, want 1", got)
+		}
+		s.setQuota("ip=10.0.0.1", "connection_creation_rate=100")
+		s.dialFrom(t, "10.0.0.1").call(versions())
+		s.setQuota("ip=10.0.0.1", "-connection_creation_rate")
+		s.setQuota("ip=<>", "connection_creation_rate=1")
+		for range 11 {
+			c = s.dialFrom(t, "fe80::1")
+		}
+		c.expectClosed("the 11th connection of an address without a quota of its own")
+	})
+}
+
+func TestConnectionsTurnedAwayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		s.setQuota("ip=10.0.0.1", "connection_creation_rate=1")
+		for range 10 + mostTurnedAway {
+			s.dialFrom(t, "10.0.0.1")
+		}
+		synctest.Wait()
+		began := time.Now()
+		c := s.dialFrom(t, "10.0.0.1")
+		c.expectClosed("one more than are left to wait")
+		if d := time.Since(began); d != 0 {
+			t.Errorf("it was closed after %v, want at once", d)
+		}
+	})
+}
+
+func TestConnectionsWaitForTheirRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"max.connection.creation.rate": "2"})
+		began := time.Now()
+		for range 20 {
+			s.dial(t).call(versions())
+		}
+		if d := time.Since(began); d != 0 {
+			t.Errorf("20 connections of 20 took %v, want no time", d)
+		}
+		s.dial(t).call(versions())
+		if d := time.Since(began); d != 500*time.Millisecond {
+			t.Errorf("the 21st was answered after %v, want 500ms", d)
+		}
+	})
 }

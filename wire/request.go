@@ -34,6 +34,10 @@ type request struct {
 	// connection starts nothing for so long. The handler also puts it into the response (KIP-219).
 	throttle time.Duration
 
+	// busy is how long the server has worked on the request, waited for how long its handler waited for others. Both
+	// stay 0 while no quota asks for them.
+	busy, waited time.Duration
+
 	conn *conn // nil in tests that call a handler directly
 }
 

@@ -81,7 +81,8 @@ type Server struct {
 	killed   context.Context
 	kill     context.CancelFunc
 
-	quotas clientQuotas
+	quotas     clientQuotas
+	turnedAway atomic.Int64 // connections over their address's quota that are not closed yet
 
 	altering sync.Mutex // held while configs change, over the write to the metadata log, so that no change is lost
 
@@ -226,7 +227,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 type Stats struct {
 	Connections  int64 // open now
 	Accepted     int64 // since the start
-	Refused      int64 // over max.connections.per.ip
+	Refused      int64 // over max.connections.per.ip, or a quota of their address
 	Requests     int64 // started
 	Malformed    int64 // frames that ended their connection
 	Unsupported  int64 // of those, for a key or version that is not served
