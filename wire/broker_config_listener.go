@@ -25,15 +25,16 @@ func listenerPrefix(listener string) string {
 var saslMechanisms = []string{auth.Plain, auth.ScramSHA256, auth.ScramSHA512, "GSSAPI", "OAUTHBEARER"}
 
 // ofListener are the configs that have an effect under a listener's prefix. byMechanism says that a mechanism's name may
-// stand between; needed, that it must.
+// stand between; needed, that it must. doc is for a page where the table's row of the config says nothing.
 var ofListener = []struct {
 	name                string
 	byMechanism, needed bool
+	doc                 string
 }{
-	{"connections.max.reauth.ms", true, false},
-	{"sasl.enabled.mechanisms", false, false},
-	{"sasl.jaas.config", true, true},
-	{"sasl.server.max.receive.size", false, false},
+	{"connections.max.reauth.ms", true, false, ""},
+	{"sasl.enabled.mechanisms", false, false, ""},
+	{"sasl.jaas.config", true, true, "For `plain`: who the users are, `org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME=\"PASSWORD\" …;`. For the mechanisms of SCRAM it may be left out: their users are made by AlterUserScramCredentials."},
+	{"sasl.server.max.receive.size", false, false, ""},
 }
 
 // listenerConfigDef finds the row of the table that a config of one listener overrides, and whether that does anything.

@@ -80,6 +80,23 @@ func configsPage() string {
 			fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", d.Name, defaultText(&d.ConfigDef), validText(&d.ConfigDef), d.dynamic.text(), cell(d.Doc))
 		}
 	}
+	w.WriteString("\n## Configs of one listener\n\n" +
+		"For the listener NAME as `listener.name.NAME.CONFIG`, or where it says so for one SASL mechanism of it as\n" +
+		"`listener.name.NAME.MECHANISM.CONFIG`, with name and mechanism in lower case. They hold from the next start on.\n\n" +
+		"| config | for a mechanism | |\n| --- | --- | --- |\n")
+	for _, o := range ofListener {
+		byMechanism, doc := "no", o.doc
+		if o.needed {
+			byMechanism = "always"
+		} else if o.byMechanism {
+			byMechanism = "or for all"
+		}
+		if doc == "" {
+			d, _ := brokerConfigDef(o.name)
+			doc = d.Doc
+		}
+		fmt.Fprintf(&w, "| `%s` | %s | %s |\n", o.name, byMechanism, cell(doc))
+	}
 	w.WriteString("\n## Configs of groups\n\n" +
 		"Set for a group's name; the broker configs give the default, and those with `.min.` and `.max.` in their name the\n" +
 		"bounds. Kept and described; the coordinator does not follow them yet.\n\n" +
@@ -175,6 +192,8 @@ func limitsPage() string {
 		}
 	}
 	fmt.Fprintf(&w, "\nA request with a limit above %s has at most %s array elements in all.\n", number(fmt.Sprint(otherFrameLimit)), number(fmt.Sprint(maxElements)))
+	fmt.Fprintf(&w, "\nOn a listener with SASL, a frame before authentication has at most %s bytes, and one that is neither a token nor\nanother step of authentication %s.\n",
+		byDefault("sasl.server.max.receive.size"), number(fmt.Sprint(readBufferSize)))
 	w.WriteString("\n## Memory, files and connections\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
 		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), fmt.Sprintf("further frames are not read until there is room; meanwhile a client that sends less than %s bytes a second of one it began is cut off, and a fetch that waits is answered with what there is. An eighth is kept for frames of at most %s bytes, and a longer one holds little more than has come when half of the rest is taken", number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)))},

@@ -98,7 +98,7 @@ const (
 //	                   length
 //
 // A failure is answered after SASL.delay, and the connection is closed: an unknown mechanism, a token that proves
-// nothing. Frames are at most SASL.maxFrame, and nothing but a token may be larger than the connection's own read
+// nothing. A renewal that asks for another mechanism than the session's is not answered. Frames are at most SASL.maxFrame, and nothing but a token may be larger than the connection's own read
 // buffer, so that strangers hold no memory.
 //
 // Kafka: SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
@@ -125,6 +125,9 @@ func (c *conn) authenticate(handshake *buffer) error {
 		if frame == nil {
 			var err error
 			if frame, err = c.nextToken(a.sasl.maxFrame); err != nil {
+				if _, ok := errors.AsType[*authenticationError](err); ok {
+					err = errors.Join(err, a.holdBack())
+				}
 				return err
 			}
 		}
@@ -210,7 +213,9 @@ func (a *authentication) handshake(c *call, req *kmsg.SASLHandshakeRequest) erro
 	a.mechanism, a.wrapped = req.Mechanism, req.Version >= 1
 	if a.exchange = a.c.server.exchange(a.sasl, req.Mechanism); a.exchange == nil {
 		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
-		a.failure, a.delayed = resp, true
+		if a.previous.mechanism == "" { // a renewal just ends, as in Kafka
+			a.failure, a.delayed = resp, true
+		}
 		return authenticationErrorf("SASL mechanism %.40q is not enabled or not served, enabled are %v", req.Mechanism, a.sasl.mechanisms)
 	}
 	a.step = saslExchange
@@ -242,7 +247,8 @@ func (a *authentication) token(c *call) error {
 	}
 	req, ok := c.message.(*kmsg.SASLAuthenticateRequest)
 	if !ok {
-		a.failure, a.delayed = refusalOf(c, kerr.IllegalSaslState), true
+		a.failure = refusalOf(c, kerr.IllegalSaslState)
+		a.delayed = a.failure != nil
 		return authenticationErrorf("api key %d before authentication", key)
 	}
 	resp := req.ResponseKind().(*kmsg.SASLAuthenticateResponse)
@@ -254,6 +260,7 @@ func (a *authentication) token(c *call) error {
 		return err
 	}
 	resp.SASLAuthBytes = append([]byte{}, answer...) // sent even when it is empty; KIP-152
+	resp.ErrorMessage = new("")                      // not null, as in Kafka
 	resp.SessionLifetimeMillis = lifetime.Milliseconds()
 	return a.answer(c, resp)
 }

@@ -262,7 +262,7 @@ func TestLastTokenIsAnsweredEmpty(t *testing.T) { // SEC-06
 			k := s.dial(t)
 			k.call(handshakeOf(1, auth.Plain))
 			resp := k.call(tokenOf(version, aliceToken)).(*kmsg.SASLAuthenticateResponse)
-			if resp.ErrorCode != 0 || resp.ErrorMessage != nil || resp.SASLAuthBytes == nil || len(resp.SASLAuthBytes) != 0 || resp.SessionLifetimeMillis != 0 {
+			if resp.ErrorCode != 0 || resp.ErrorMessage == nil || *resp.ErrorMessage != "" || resp.SASLAuthBytes == nil || len(resp.SASLAuthBytes) != 0 || resp.SessionLifetimeMillis != 0 {
 				t.Errorf("SEC-06 version %d: %+v", version, resp)
 			}
 		})
@@ -440,9 +440,7 @@ func TestRenewalThatFails(t *testing.T) {
 		k.expectClosed("by another mechanism")
 
 		k = start()
-		if code := errorOf(t, k.call(handshakeOf(1, "FOO"))); code != 33 {
-			t.Errorf("renewal by an unknown mechanism: code %d, want 33", code)
-		}
+		k.send(handshakeOf(1, "FOO"))
 		k.expectClosed("by an unknown mechanism")
 
 		k = start()
