@@ -240,6 +240,7 @@ func (c *conn) frameDone() {
 // mute keeps the connection from starting anything for a while. Kafka: KIP-219.
 func (c *conn) mute(d time.Duration) {
 	if d > 0 {
+		c.server.counts.throttled.Add(1)
 		c.mutedUntil.Store(c.server.now().Add(d).UnixNano())
 	}
 }

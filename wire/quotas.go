@@ -63,7 +63,9 @@ func (q *clientQuotas) load(store *storage.Store) {
 			if e.IP.Name == "" {
 				others = n
 			} else if a, ok := quotaAddress(e.IP.Name); ok {
-				addresses[a] = n
+				if old, twice := addresses[a]; !twice || n < old { // an address can be written in several ways
+					addresses[a] = n
+				}
 			}
 			continue
 		}

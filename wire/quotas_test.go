@@ -87,6 +87,9 @@ func TestThrottledProducerStartsNothing(t *testing.T) {
 			if d := time.Since(began); d != 0 {
 				t.Errorf("acks=%d: it was answered after %v, want at once", acks, d)
 			}
+			if n := s.s.Stats().Throttled; n == 0 {
+				t.Errorf("acks=%d: %d requests throttled, want some", acks, n)
+			}
 			c.call(versions())
 			if d := time.Since(began); d != rest {
 				t.Errorf("acks=%d: the request after it was answered after %v, want %v", acks, d, rest)
@@ -268,6 +271,36 @@ func TestMutationsAreThrottled(t *testing.T) {
 	if code, throttle := create(7, "c", 1); code != 0 || throttle != 0 {
 		t.Errorf("with nothing owed: code %d and throttle time %d ms, want neither", code, throttle)
 	}
+}
+
+// Who authenticated has the quotas of a user, whatever type of principal that is.
+func TestQuotasAreOfThePrincipalsName(t *testing.T) {
+	b := newBroker(t, nil)
+	b.topic("orders", 1)
+	b.setQuota("user=CN=ann:x", "producer_byte_rate=1")
+	for principal, throttled := range map[string]bool{"User:CN=ann:x": true, "Robot:CN=ann:x": true, "User:CN=ann": false, anonymous: false} {
+		b.r.principal = principal
+		resp := ask[*kmsg.ProduceResponse](b, b.produceRequest(13, "orders", produced{0, b.batch("a")}))
+		if (resp.ThrottleMillis > 0) != throttled {
+			t.Errorf("%s: throttle time %d ms, want some %v", principal, resp.ThrottleMillis, throttled)
+		}
+	}
+}
+
+// A member of a share group has the records that it acquired, and rests after them.
+func TestShareFetchIsThrottled(t *testing.T) {
+	atShareVersions(t, func(t *testing.T, version int16) {
+		b := newShareBroker(t, nil)
+		b.mustProduce("orders", 0, b.batch(string(make([]byte, 6_000))))
+		b.setQuota("client-id=test", "consumer_byte_rate=500")
+		resp := b.ask(b.fetchRequest(version, 0, "orders:0")).(*kmsg.ShareFetchResponse)
+		if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions[0].AcquiredRecords) != 1 {
+			t.Errorf("answer %+v, want a batch acquired", resp)
+		}
+		if want := int32(2000); resp.ThrottleMillis < want || resp.ThrottleMillis > want*2 { // 6 kB of 5 in ten seconds
+			t.Errorf("throttle time %d ms, want somewhat more than %d", resp.ThrottleMillis, want)
+		}
+	})
 }
 
 // A quota of zero cost: what is not set leaves no trace in what is answered and held.

@@ -105,6 +105,7 @@ const neverIdle = 10 * 365 * 24 * time.Hour
 type counters struct {
 	accepted, refused, requests, malformed, unsupported atomic.Int64
 	authenticated, unauthenticated                      atomic.Int64
+	throttled                                           atomic.Int64
 }
 
 // New returns a server. It starts nothing: Run does.
@@ -231,6 +232,7 @@ type Stats struct {
 	Requests     int64 // started
 	Malformed    int64 // frames that ended their connection
 	Unsupported  int64 // of those, for a key or version that is not served
+	Throttled    int64 // whose client had to rest, over a quota
 	RequestBytes int64 // held by frames in flight
 	AnswerBytes  int64 // held by answers in flight
 	MemoryWaits  int64 // how often a frame or an answer waited for memory
@@ -253,6 +255,7 @@ func (s *Server) Stats() Stats {
 		Requests:     s.counts.requests.Load(),
 		Malformed:    s.counts.malformed.Load(),
 		Unsupported:  s.counts.unsupported.Load(),
+		Throttled:    s.counts.throttled.Load(),
 		RequestBytes: s.requests.used(),
 		AnswerBytes:  s.answers.used(),
 		MemoryWaits:  s.requests.waits() + s.answers.waits(),
