@@ -86,7 +86,7 @@ func (m *metadataCall) all() {
 	topics := m.s.store.Topics()
 	m.topics = make([]kmsg.MetadataResponseTopic, 0, len(topics))
 	for _, t := range topics {
-		if m.s.authorize(m.r, opDescribe, resourceTopic, t.Name()) {
+		if m.s.mayDo(m.r, opDescribe, resourceTopic, t.Name()) {
 			m.describe(t)
 		}
 	}
@@ -129,6 +129,7 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) {
 		seen[name] = true
 		if !m.s.authorize(m.r, opDescribe, resourceTopic, name) {
 			m.fail(&name, storage.TopicID{}, kerr.TopicAuthorizationFailed)
+			m.topics[len(m.topics)-1].IsInternal = false // as of any other that is not to be seen
 			continue
 		}
 		if t, ok := m.s.store.Topic(name); ok {
@@ -212,7 +213,7 @@ func (s *Server) partitionState(t *storage.Topic, partition int32) partitionStat
 
 // clusterOperations returns what the caller may do to the cluster, none for one who may not describe it.
 func (s *Server) clusterOperations(r *request) int32 {
-	if !s.authorize(r, opDescribe, resourceCluster, clusterResource) {
+	if !s.authorizeCluster(r, opDescribe) {
 		return 0
 	}
 	return s.authorizedOperations(r, resourceCluster, clusterResource)
@@ -220,7 +221,7 @@ func (s *Server) clusterOperations(r *request) int32 {
 
 // mayCreate reports whether the caller may create a topic of that name.
 func (s *Server) mayCreate(r *request, name string) bool {
-	return s.authorize(r, opCreate, resourceCluster, clusterResource) || s.authorize(r, opCreate, resourceTopic, name)
+	return s.mayDo(r, opCreate, resourceCluster, clusterResource) || s.authorize(r, opCreate, resourceTopic, name)
 }
 
 // autoCreate makes topics because somebody asked for them, with one commit. Another request may have made some

@@ -131,7 +131,7 @@ func (d *topicDeletion) delete(t *kmsg.DeleteTopicsRequestTopic, answer *kmsg.De
 	if byID {
 		name = topic.Name()
 	}
-	all := d.s.authorize(d.r, opDelete, resourceCluster, clusterResource)
+	all := d.s.mayDo(d.r, opDelete, resourceCluster, clusterResource)
 	describable := all || d.s.authorize(d.r, opDescribe, resourceTopic, name)
 	if !describable {
 		return kerr.TopicAuthorizationFailed, false

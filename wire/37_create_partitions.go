@@ -17,14 +17,6 @@ import (
 // Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitions.
 func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest) (*kmsg.CreatePartitionsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
-	if timedOut(req.TimeoutMillis) {
-		for i := range req.Topics {
-			answer := kmsg.NewCreatePartitionsResponseTopic()
-			answer.Topic, answer.ErrorCode = req.Topics[i].Topic, kerr.RequestTimedOut.Code
-			resp.Topics = append(resp.Topics, answer)
-		}
-		return resp, nil
-	}
 	uses := make(map[string]int, len(req.Topics))
 	for i := range req.Topics {
 		uses[req.Topics[i].Topic]++
@@ -42,6 +34,14 @@ func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest)
 			err = detail(kerr.InvalidRequest, "the topic is in the request more than once")
 		case !s.authorize(r, opAlter, resourceTopic, t.Topic):
 			err = kerr.TopicAuthorizationFailed
+		case timedOut(req.TimeoutMillis): // the controller is asked nothing before there is a topic for it
+			resp.Topics = resp.Topics[:0]
+			for i := range req.Topics {
+				answer := kmsg.NewCreatePartitionsResponseTopic()
+				answer.Topic, answer.ErrorCode = req.Topics[i].Topic, kerr.RequestTimedOut.Code
+				resp.Topics = append(resp.Topics, answer)
+			}
+			return resp, nil
 		default:
 			var added int32
 			added, err = s.checkAdded(t, &quota)
@@ -77,8 +77,8 @@ func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest)
 func partitionsAnswer(topic string, err error) kmsg.CreatePartitionsResponseTopic {
 	answer := kmsg.NewCreatePartitionsResponseTopic()
 	answer.Topic, answer.ErrorCode, answer.ErrorMessage = topic, errorCode(err), errorMessage(err)
-	if err == error(kerr.UnknownTopicOrPartition) {
-		answer.ErrorMessage = nil // Kafka: ReplicationControlManager.createPartition says nothing about it
+	if err == error(kerr.UnknownTopicOrPartition) || err == error(kerr.TopicAuthorizationFailed) {
+		answer.ErrorMessage = nil // Kafka: ControllerApis.createPartitions and ReplicationControlManager say nothing about it
 	}
 	return answer
 }

@@ -35,6 +35,7 @@ type effect int8
 const (
 	honoured effect = iota // it does what it does in Kafka
 	inert                  // accepted and reported
+	unlisted               // honoured; reported when it is set, as Kafka reports what it has in no table
 )
 
 // BrokerConfig holds the broker's configuration by Kafka's names: what was set at
@@ -105,7 +106,7 @@ func BrokerConfigHasEffect(name string) bool {
 		return effect
 	}
 	d, ok := brokerConfigDef(name)
-	return ok && d.effect == honoured
+	return ok && d.effect != inert
 }
 
 // check validates one value and says what was wanted.

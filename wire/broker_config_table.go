@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -17,6 +18,8 @@ import (
 // Kafka: AbstractKafkaConfig.CONFIG_DEF, DynamicBrokerConfig.
 var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "advertised.listeners", Type: storage.ConfigList, Doc: "Addresses that clients are told to connect to, NAME://HOST:PORT for each listener; the bound address where none is given."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "allow.everyone.if.no.acl.found", Type: storage.ConfigBoolean, Doc: "With an authorizer: allow everyone what no ACL speaks of; false when it is not set."}, readOnly, unlisted},
+	{storage.ConfigDef{Name: "authorizer.class.name", Type: storage.ConfigString, Default: "", HasDefault: true, Valid: isAuthorizer, ValidText: "[" + standardAuthorizer + "] or empty", Doc: "What decides who may do what: Kafka's StandardAuthorizer, by ACLs; empty allows everyone everything."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "auto.create.topics.enable", Type: storage.ConfigBoolean, Default: "true", HasDefault: true, Doc: "Make a topic when a client asks for its metadata and it does not exist."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "broker.id", Type: storage.ConfigInt, Default: "-1", HasDefault: true, Doc: "The older name of node.id."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "broker.rack", Type: storage.ConfigString, Doc: "Rack that the broker reports in Metadata; none by default."}, readOnly, honoured},
@@ -150,6 +153,7 @@ var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "share.coordinator.state.topic.prune.interval.ms", Type: storage.ConfigInt, Default: "300000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "How often __share_group_state is freed of what snapshots have made superfluous.", Internal: true}, readOnly, honoured},
 	{storage.ConfigDef{Name: "share.coordinator.state.topic.segment.bytes", Type: storage.ConfigInt, Default: "104857600", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Segment size that __share_group_state is made with."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "socket.request.max.bytes", Type: storage.ConfigInt, Default: "104857600", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Largest frame; keys other than Produce have smaller bounds of their own."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "super.users", Type: storage.ConfigString, Valid: areSuperUsers, ValidText: "TYPE:NAME;…", Doc: "With an authorizer: principals that may do everything, with semicolons between, as User:alice;User:bob."}, readOnly, unlisted},
 	{storage.ConfigDef{Name: "transaction.max.timeout.ms", Type: storage.ConfigInt, Default: "900000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Longest timeout that a transactional producer may ask for."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "transaction.state.log.min.isr", Type: storage.ConfigInt, Default: "2", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "min.insync.replicas of __transaction_state; 1 on one broker."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "transaction.state.log.num.partitions", Type: storage.ConfigInt, Default: "50", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Partitions that __transaction_state is made with."}, readOnly, honoured},
@@ -194,4 +198,18 @@ func oneOfFold(values ...string) func(string) error {
 		}
 		return nil
 	}
+}
+
+// isAuthorizer accepts the authorizer that there is, and none.
+func isAuthorizer(class string) error {
+	if class != "" && class != standardAuthorizer {
+		return fmt.Errorf("there is no such authorizer here, want %s, or nothing for none", standardAuthorizer)
+	}
+	return nil
+}
+
+// areSuperUsers accepts principals with semicolons between.
+func areSuperUsers(users string) error {
+	_, err := auth.NewAuthorizer(users, false)
+	return err
 }

@@ -118,6 +118,7 @@ var differences = []difference{
 	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
 	{19, "two names in one request that differ in dots and underlines only", "INVALID_TOPIC_EXCEPTION for the second; Kafka makes both"},
 	{22, "a transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
+	{30, "an ACL of any resource, pattern, operation or permission", "INVALID_REQUEST for it alone; Kafka's handler fails over it, and every ACL of the request gets UNKNOWN_SERVER_ERROR"},
 	{32, "a broker's loggers", "one, `root`, which is the whole log"},
 	{33, "a resource that is named twice", "INVALID_REQUEST; Kafka does not answer"},
 	{36, "a user of SCRAM who does not exist", "a challenge, and SASL_AUTHENTICATION_FAILED at the next token, as for a wrong password; Kafka says so at once"},
@@ -130,6 +131,8 @@ var differences = []difference{
 	{68, "a first member of the consumer protocol in a classic group that has no generation yet", "the group becomes a consumer group; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{69, "groups that the caller may not see, among others", "they come in the order of the request; in Kafka they come first"},
 	{78, "more than 1,048,576 partitions, in all share sessions", "SHARE_SESSION_LIMIT_REACHED"},
+	{78, "with an authorizer, a topic id that does not exist", "UNKNOWN_TOPIC_ID for it; Kafka's handler fails over it, and the whole request gets UNKNOWN_SERVER_ERROR"},
+	{91, "a topic that the client may not read", "TOPIC_AUTHORIZATION_FAILED without the topic's id, which Kafka tells, and so that the topic exists"},
 }
 
 // compatibilityPage returns docs/compatibility.md; matrix is its section on what was compared.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/kaen-log/gateway/auth"
 )
 
 // request is the context of one call: who asks, what, and where the call came in. Every handler gets one. It belongs
@@ -19,6 +21,8 @@ type request struct {
 	remote   net.Addr
 	// principal as Kafka spells it, such as "User:ANONYMOUS".
 	principal string
+	// caller is the principal and the address as ACLs know them; zero until it is asked for, see asCaller.
+	caller auth.Caller
 
 	clientID     string // "" for null
 	clientIDNull bool

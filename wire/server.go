@@ -60,6 +60,8 @@ type Server struct {
 	listeners []Listener
 	apis      *apiTable
 
+	authorizer *auth.Authorizer // nil lets everyone do everything
+
 	maxConns int64         // Options.MaxConnections, 0 for none
 	maxFrame int32         // socket.request.max.bytes
 	idle     time.Duration // connections.max.idle.ms
@@ -141,7 +143,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
-		apis: apis, maxConns: o.MaxConnections,
+		apis: apis, authorizer: newAuthorizer(o.Config), maxConns: o.MaxConnections,
 	}
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails
