@@ -113,12 +113,17 @@ var differences = []difference{
 	{10, "the coordinator of a share group's partition", "INVALID_REQUEST"},
 	{10, "the coordinator of a group when `__consumer_offsets` does not exist yet", "it is made before the answer; Kafka answers COORDINATOR_NOT_AVAILABLE once"},
 	{15, "a group, as often as 4 MiB have room for it", "INVALID_REQUEST from then on; so do the other three requests that describe groups"},
+	{17, "GSSAPI, OAUTHBEARER", "UNSUPPORTED_SASL_MECHANISM, also where they are enabled: they are not served yet"},
 	{18, "the features `transaction.version`, `streams.version`", "not named: what they stand for is not served"},
 	{19, "a replication factor above 1", "INVALID_REPLICATION_FACTOR, as from a single Kafka broker; with `gateway.replication.factor=clamp` one replica"},
 	{19, "two names in one request that differ in dots and underlines only", "INVALID_TOPIC_EXCEPTION for the second; Kafka makes both"},
 	{22, "a transactional id", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
+	{30, "an ACL of any resource, pattern, operation or permission", "INVALID_REQUEST for it alone; Kafka's handler fails over it, and every ACL of the request gets UNKNOWN_SERVER_ERROR"},
 	{32, "a broker's loggers", "one, `root`, which is the whole log"},
 	{33, "a resource that is named twice", "INVALID_REQUEST; Kafka does not answer"},
+	{36, "a user of SCRAM who does not exist", "a challenge, and SASL_AUTHENTICATION_FAILED at the next token, as for a wrong password; Kafka says so at once"},
+	{36, "another request between handshake and token", "ILLEGAL_SASL_STATE, as from Kafka, without the keys of a FindCoordinator; from 4 KiB on the connection is closed"},
+	{36, "a delegation token", "SASL_AUTHENTICATION_FAILED: there are none"},
 	{44, "an operation that is not known, for a topic", "INVALID_REQUEST; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{44, "other `listeners`, or `metric.reporters`, of a running broker", "INVALID_REQUEST"},
 	{44, "`log.cleaner.min.compaction.lag.ms` above `log.cleaner.max.compaction.lag.ms`, for all topics", "INVALID_REQUEST; Kafka takes it and then creates no topic any more"},
@@ -126,6 +131,8 @@ var differences = []difference{
 	{68, "a first member of the consumer protocol in a classic group that has no generation yet", "the group becomes a consumer group; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{69, "groups that the caller may not see, among others", "they come in the order of the request; in Kafka they come first"},
 	{78, "more than 1,048,576 partitions, in all share sessions", "SHARE_SESSION_LIMIT_REACHED"},
+	{78, "with an authorizer, a topic id that does not exist", "UNKNOWN_TOPIC_ID for it; Kafka's handler fails over it, and the whole request gets UNKNOWN_SERVER_ERROR"},
+	{91, "a topic that the client may not read", "TOPIC_AUTHORIZATION_FAILED without the topic's id, which Kafka tells, and so that the topic exists"},
 }
 
 // compatibilityPage returns docs/compatibility.md; matrix is its section on what was compared.
