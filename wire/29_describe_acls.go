@@ -42,6 +42,9 @@ func (s *Server) describeACLs(r *request, req *kmsg.DescribeACLsRequest) (*kmsg.
 		acl := kmsg.NewDescribeACLsResponseResourceACL()
 		acl.Principal, acl.Host, acl.Operation, acl.PermissionType = b.Principal, b.Host, kmsg.ACLOperation(b.Operation), kmsg.ACLPermissionType(b.Permission)
 		resp.Resources[n-1].ACLs = append(resp.Resources[n-1].ACLs, acl)
+		if err := r.answerGrows(16 + len(b.Name) + len(b.Principal) + len(b.Host)); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
 }

@@ -57,6 +57,9 @@ func (s *Server) deleteACLs(r *request, req *kmsg.DeleteACLsRequest) (*kmsg.Dele
 			acl.ResourceType, acl.ResourceName, acl.ResourcePatternType = kmsg.ACLResourceType(b.Resource), b.Name, kmsg.ACLResourcePatternType(b.Pattern)
 			acl.Principal, acl.Host, acl.Operation, acl.PermissionType = b.Principal, b.Host, kmsg.ACLOperation(b.Operation), kmsg.ACLPermissionType(b.Permission)
 			result.MatchingACLs = append(result.MatchingACLs, acl)
+			if err := r.answerGrows(16 + len(b.Name) + len(b.Principal) + len(b.Host)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return resp, nil

@@ -62,6 +62,9 @@ func (s *Server) describeClientQuotas(r *request, req *kmsg.DescribeClientQuotas
 	for _, e := range slices.SortedFunc(maps.Keys(all), storage.QuotaEntity.Compare) {
 		if matchesQuota(e, filters, req.Strict) {
 			resp.Entries = append(resp.Entries, describedQuota(e, all[e]))
+			if err := r.answerGrows(64 + len(e.User.Name) + len(e.ClientID.Name) + len(e.IP.Name) + 32*len(all[e])); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return resp, nil

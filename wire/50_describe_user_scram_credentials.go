@@ -26,6 +26,9 @@ func (s *Server) describeUserScramCredentials(r *request, req *kmsg.DescribeUser
 			result := kmsg.NewDescribeUserSCRAMCredentialsResponseResult() // without the name, as in Kafka
 			result.ErrorCode, result.ErrorMessage = resp.ErrorCode, resp.ErrorMessage
 			resp.Results = append(resp.Results, result)
+			if err := r.answerGrows(64); err != nil {
+				return nil, err
+			}
 		}
 		return resp, nil
 	}
@@ -61,6 +64,9 @@ func (s *Server) describeUserScramCredentials(r *request, req *kmsg.DescribeUser
 			result.CredentialInfos = []kmsg.DescribeUserSCRAMCredentialsResponseResultCredentialInfo{}
 		}
 		resp.Results = append(resp.Results, result)
+		if err := r.answerGrows(64 + len(name)); err != nil {
+			return nil, err
+		}
 	}
 	return resp, nil
 }
