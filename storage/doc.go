@@ -10,7 +10,7 @@
 //	DIR/replication-offset-checkpoint      per partition: the high watermark, for people; nothing is decided by it
 //	DIR/.kafka_cleanshutdown               the store was stopped in order
 //	DIR/.lock                              held by the process that serves the directory
-//	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs
+//	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs, users, ACLs, quotas
 //	DIR/orders-0/                          partition 0 of topic orders, made by its first append
 //	    partition.metadata                 the topic's id
 //	    leader-epoch-checkpoint            from which offset on which leader epoch wrote
