@@ -18,12 +18,12 @@ type Caller struct {
 // NewCaller returns the caller of that principal at an address. An IPv4 address in IPv6 form is an IPv4 address.
 func NewCaller(principal string, addr netip.Addr) Caller {
 	addr = addr.Unmap()
-	return Caller{Principal: principal, host: hostText(addr), addr: addr.WithZone("")}
+	return Caller{Principal: principal, host: HostText(addr), addr: addr.WithZone("")}
 }
 
-// hostText is an address as ACLs spell it, which is as Java does: an IPv6 address has all of its eight numbers.
-// Kafka: InetAddress.getHostAddress.
-func hostText(addr netip.Addr) string {
+// HostText is an address as Kafka spells it, which is as Java does: an IPv6 address has all of its eight numbers, and no
+// address is "". Java: InetAddress.getHostAddress.
+func HostText(addr netip.Addr) string {
 	if !addr.Is6() {
 		if !addr.IsValid() {
 			return ""

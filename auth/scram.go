@@ -75,7 +75,8 @@ func (d *ScramDecoy) credential(mechanism, user string) ScramCredential {
 // of a user's password.
 //
 // Differs from Kafka: a user that is not known is asked for a proof too, of a credential that the decoy makes up, and
-// fails where a wrong password does. Kafka refuses at the first token, which tells that there is no such user.
+// fails where a wrong password does. Kafka refuses at the first token, which tells that there is no such user. What can
+// still be told is a user whose credential has other iterations than the least, which those of the decoy have.
 // Delegation tokens are not served: such a client is a user who is not known.
 //
 // Kafka: ScramSaslServer, ScramMessages.
@@ -86,9 +87,10 @@ func NewScram(mechanism string, credential func(user string) (ScramCredential, b
 	}
 	known, tokens := false, false
 	server, err := scram.HashGeneratorFcn(h).NewServer(func(user string) (scram.StoredCredentials, error) {
+		made := decoy.credential(mechanism, user) // for everybody, so that it takes the same time
 		var c ScramCredential
 		if c, known = credential(user); !known || tokens {
-			known, c = false, decoy.credential(mechanism, user)
+			known, c = false, made
 		}
 		return scram.StoredCredentials{
 			KeyFactors: scram.KeyFactors{Salt: string(c.Salt), Iters: c.Iterations},

@@ -196,3 +196,27 @@ func hmacOf(mechanism string, key, text []byte) []byte {
 	m.Write(text)
 	return m.Sum(nil)
 }
+
+// FuzzExchange sends tokens to both kinds of exchange: nobody gets in without the password.
+func FuzzExchange(f *testing.F) {
+	f.Add([]byte("n,,n=alice,r=abc"), []byte("c=biws,r=abc,p=AAAA"))
+	f.Add([]byte("\x00alice\x00wrong"), []byte("n,a=,n=,r="))
+	f.Add([]byte("n,,n==2C=3D,r=x,tokenauth=true"), []byte(",,,"))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		credential := ScramCredential{Salt: []byte("s"), StoredKey: make([]byte, 32), ServerKey: make([]byte, 32), Iterations: 4096}
+		x, err := NewScram(ScramSHA256, func(user string) (ScramCredential, bool) { return credential, user == "alice" }, testDecoy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*Exchange{x, NewPlain(passwords(map[string]string{"alice": "a password that the corpus does not have"}))} {
+			for _, token := range [][]byte{first, second} {
+				if answer, err := x.Next(token); err != nil && answer != nil {
+					t.Errorf("%q: %q with error %v", token, answer, err)
+				}
+			}
+			if x.Done() || x.User() != "" {
+				t.Errorf("%q, %q: in as %q", first, second, x.User())
+			}
+		}
+	})
+}

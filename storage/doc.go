@@ -11,7 +11,7 @@
 //	DIR/synced-offset-checkpoint           per partition that went offline: everything below is on disk, indexes perhaps not
 //	DIR/.kafka_cleanshutdown               the store was stopped in order
 //	DIR/.lock                              held by the process that serves the directory
-//	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs
+//	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs, users, ACLs, quotas
 //	DIR/orders-0/                          partition 0 of topic orders, made by its first append
 //	    partition.metadata                 the topic's id
 //	    leader-epoch-checkpoint            from which offset on which leader epoch wrote

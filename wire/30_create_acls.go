@@ -34,16 +34,10 @@ func (s *Server) createACLs(r *request, req *kmsg.CreateACLsRequest) (*kmsg.Crea
 			return nil, err
 		}
 	}
-	errs := make([]error, len(bindings))
 	err := s.mayUseACLs(r, opAlter)
+	errs := make([]error, len(bindings))
 	if err == nil {
-		var valid []auth.Binding
-		for i := range bindings {
-			if errs[i] = checkACL(&bindings[i]); errs[i] == nil {
-				valid = append(valid, bindings[i])
-			}
-		}
-		err = s.store.CreateACLs(valid)
+		errs, err = s.addACLs(bindings)
 	}
 	resp := &kmsg.CreateACLsResponse{Version: req.Version, Results: make([]kmsg.CreateACLsResponseResult, len(bindings))}
 	for i := range resp.Results {
@@ -59,28 +53,57 @@ func (s *Server) createACLs(r *request, req *kmsg.CreateACLsRequest) (*kmsg.Crea
 	return resp, nil
 }
 
-// checkACL returns why an ACL cannot be. Kafka: AclControlManager.validateNewAcl.
-func checkACL(b *auth.Binding) error {
-	invalid := func(format string, args ...any) error {
-		return detail(kerr.InvalidRequest, fmt.Sprintf(format, args...))
+// addACLs adds those of the bindings that can be ACLs, and returns why the others cannot, or why none was added: that
+// holds for all but those with a bad name, which Kafka's controller never sees.
+func (s *Server) addACLs(bindings []auth.Binding) ([]error, error) {
+	names, all := make([]error, len(bindings)), make([]error, len(bindings))
+	var valid []auth.Binding
+	for i := range bindings {
+		b := &bindings[i]
+		names[i] = checkACLName(b)
+		if all[i] = names[i]; all[i] == nil {
+			all[i] = checkACL(b)
+		}
+		if all[i] == nil {
+			valid = append(valid, *b)
+		}
 	}
+	if err := s.store.CreateACLs(valid); err != nil {
+		return names, err
+	}
+	return all, nil
+}
+
+func invalidACL(format string, args ...any) error {
+	return detail(kerr.InvalidRequest, fmt.Sprintf(format, args...))
+}
+
+// checkACLName returns why there can be no ACLs of a resource of that name. Kafka: AclApis.handleCreateAcls.
+func checkACLName(b *auth.Binding) error {
 	switch {
 	case b.Resource == auth.Cluster && b.Name != clusterResource:
-		return invalid("the cluster is named %s, not %q", clusterResource, b.Name)
+		return invalidACL("the cluster is named %s, not %q", clusterResource, b.Name)
 	case b.Name == "":
-		return invalid("a resource without a name")
+		return invalidACL("a resource without a name")
+	}
+	return nil
+}
+
+// checkACL returns what else is wrong with an ACL. Kafka: AclControlManager.validateNewAcl.
+func checkACL(b *auth.Binding) error {
+	switch {
 	case b.Resource < auth.Topic || b.Resource > auth.User:
-		return invalid("resource type %d, want %d to %d", b.Resource, auth.Topic, auth.User)
+		return invalidACL("resource type %d, want %d to %d", b.Resource, auth.Topic, auth.User)
 	case b.Pattern != auth.Literal && b.Pattern != auth.Prefixed:
-		return invalid("pattern type %d, want %d or %d", b.Pattern, auth.Literal, auth.Prefixed)
+		return invalidACL("pattern type %d, want %d or %d", b.Pattern, auth.Literal, auth.Prefixed)
 	case b.Operation < auth.AllOperations || b.Operation > auth.TwoPhaseCommit:
-		return invalid("operation %d, want %d to %d", b.Operation, auth.AllOperations, auth.TwoPhaseCommit)
+		return invalidACL("operation %d, want %d to %d", b.Operation, auth.AllOperations, auth.TwoPhaseCommit)
 	case b.Permission != auth.Deny && b.Permission != auth.Allow:
-		return invalid("permission %d, want %d or %d", b.Permission, auth.Deny, auth.Allow)
+		return invalidACL("permission %d, want %d or %d", b.Permission, auth.Deny, auth.Allow)
 	case !strings.Contains(b.Principal, ":"):
-		return invalid("principal %q, want its type and its name with a colon between, as User:alice", b.Principal)
+		return invalidACL("principal %q, want its type and its name with a colon between, as User:alice", b.Principal)
 	case !auth.ValidHost(b.Host):
-		return invalid("host %q, want *, an address or a network", b.Host)
+		return invalidACL("host %q, want *, an address or a network", b.Host)
 	}
 	return nil
 }

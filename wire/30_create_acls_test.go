@@ -209,10 +209,10 @@ func TestTooManyACLsInOneRequest(t *testing.T) {
 	for i := range many {
 		many[i] = bindingOf("User:x", opRead, resourceTopic, fmt.Sprintf("t%d", i))
 	}
-	bad := bindingOf("no type", opRead, resourceTopic, "t")
-	got := b.createCodes(append(slices.Clone(many), bad)...)
-	if len(got) != len(many)+1 || got[0] != 44 || got[len(many)-1] != 44 || got[len(many)] != 42 || b.store.ACLs().Len() != 0 {
-		t.Errorf("%d answers beginning with %d, ending with %d, want POLICY_VIOLATION for the good ones and no ACL", len(got), got[0], got[len(got)-1])
+	bad, nameless := bindingOf("no type", opRead, resourceTopic, "t"), bindingOf("User:x", opRead, resourceTopic, "")
+	got := b.createCodes(append(slices.Clone(many), bad, nameless)...)
+	if n := len(many); len(got) != n+2 || got[0] != 44 || !slices.Equal(got[n-1:], []int16{44, 44, 42}) || b.store.ACLs().Len() != 0 {
+		t.Errorf("%d answers beginning with %d, ending with %v, want POLICY_VIOLATION for all but the nameless one, and no ACL", len(got), got[0], got[n-1:])
 	}
 	if err := b.store.CreateACLs(many[:1]); err != nil {
 		t.Fatal(err)

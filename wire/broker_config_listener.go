@@ -11,7 +11,7 @@ import (
 )
 
 // This file reads what is configured for single listeners: the security protocol of each, and how clients of those with
-// SASL prove who they are. All of it holds from the start on.
+// SASL prove who they are. All of it holds from the start on; what was changed while the broker ran holds from the next one.
 //
 // Kafka: AbstractKafkaConfig, ListenerName, SaslChannelBuilder.
 
@@ -61,7 +61,7 @@ func listenerConfigDef(name string) (d *brokerDef, effect, ok bool) {
 
 // valueFor returns what holds for a listener: its own value of the config, or that of all.
 func (c *BrokerConfig) valueFor(listener, name string) string {
-	if v, ok := c.static[listenerPrefix(listener)+name]; ok {
+	if v, ok := c.values.Load().set[listenerPrefix(listener)+name]; ok {
 		return v
 	}
 	return c.String(name)
@@ -148,7 +148,7 @@ func jaasConfig(listener, mechanism string) string {
 
 // loginModule reads the JAAS config of a mechanism, nil when there is none.
 func (c *BrokerConfig) loginModule(listener, mechanism string) (*auth.LoginModule, error) {
-	text, ok := c.static[jaasConfig(listener, mechanism)]
+	text, ok := c.values.Load().set[jaasConfig(listener, mechanism)]
 	if !ok {
 		return nil, nil
 	}
@@ -170,8 +170,8 @@ func plainUsers(listener string, m *auth.LoginModule) (map[string]string, error)
 	return m.PlainUsers(), nil
 }
 
-// number returns the first of the names that is set for a listener, and what holds for all by the last name. The values
-// were checked.
+// number returns the first of the names that is set for a listener, and what holds for all by the last name. They cannot
+// be changed while the broker runs, and the values were checked.
 func (c *BrokerConfig) number(listener string, names ...string) int64 {
 	for _, name := range names {
 		if v, ok := c.static[listenerPrefix(listener)+name]; ok {
@@ -179,4 +179,21 @@ func (c *BrokerConfig) number(listener string, names ...string) int64 {
 		}
 	}
 	return c.Int(names[len(names)-1])
+}
+
+// loadDynamicSASL makes what was set for SASL while the broker ran before hold, as far as it can.
+func (s *Server) loadDynamicSASL() {
+	for i := range s.listeners {
+		l := &s.listeners[i]
+		if l.SASL == nil {
+			continue
+		}
+		next, err := s.config.SASLOf(l.Name)
+		switch {
+		case err != nil:
+			s.logger.Warn("dynamic SASL configs are not valid and are ignored", "listener", l.Name, "error", err)
+		case next != nil:
+			l.SASL = next
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/auth"
+	"github.com/kaen-log/gateway/storage/vfs"
 )
 
 const jaasOfAnn = auth.PlainLoginModule + ` required user_ann="hush";`
@@ -133,4 +134,56 @@ func TestUsersAreNotDescribed(t *testing.T) {
 	if !found {
 		t.Error("the users of PLAIN are not described as something sensitive")
 	}
+}
+
+// TestDynamicSASLHoldsFromTheNextStart changes the configs of a listener as a client does, and starts anew.
+func TestDynamicSASLHoldsFromTheNextStart(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemOptions{})
+	start := func() (*Listener, func()) {
+		b := &broker{t: t, dir: "data", fs: fs}
+		b.open(plainOnly())
+		config, err := NewBrokerConfig(plainOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sasl, err := config.SASLOf("SASL_PLAINTEXT") // before the store is open
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Options{Store: b.store, Config: config, Listeners: []Listener{{Name: "SASL_PLAINTEXT", Listener: newPipeListener(), SASL: sasl}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &s.listeners[0], b.stop
+	}
+	alter := func(mechanisms, jaas string) {
+		b := &broker{t: t, dir: "data", fs: fs}
+		b.open(plainOnly())
+		defer b.stop()
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		req.Version = 1
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeBroker, "1"
+		for name, value := range map[string]string{"sasl.enabled.mechanisms": mechanisms, "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas} {
+			c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+			c.Name, c.Value = name, kmsg.StringPtr(value)
+			r.Configs = append(r.Configs, c)
+		}
+		req.Resources = append(req.Resources, r)
+		if got := ask[*kmsg.IncrementalAlterConfigsResponse](b, req).Resources[0]; got.ErrorCode != 0 {
+			t.Fatalf("alter: code %d, %v", got.ErrorCode, *got.ErrorMessage)
+		}
+	}
+	alter("PLAIN,SCRAM-SHA-256", jaasOfAnn)
+	l, stop := start()
+	if !slices.Equal(l.SASL.mechanisms, []string{"PLAIN", "SCRAM-SHA-256"}) || !maps.Equal(l.SASL.users, map[string]string{"ann": "hush"}) {
+		t.Errorf("mechanisms %v with %d users, want what was set", l.SASL.mechanisms, len(l.SASL.users))
+	}
+	stop()
+	alter("PLAIN", "nonsense")
+	l, stop = start()
+	if len(l.SASL.users) != 2 {
+		t.Errorf("%d users, want those of the file where what was set cannot be read", len(l.SASL.users))
+	}
+	stop()
 }

@@ -154,6 +154,7 @@ func New(o Options) (*Server, error) {
 	_, _ = rand.Read(secret[:]) // never fails
 	s.decoy = auth.NewScramDecoy(secret)
 	s.loadDynamicConfigs()
+	s.loadDynamicSASL()
 	s.openQuotas()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
 	s.idle = neverIdle
