@@ -20,8 +20,9 @@
 //
 // Retention and compaction are decided by pure functions of segments, offsets, config and time. A Cleaner adds the loop,
 // the threads and the clock; Log.DeleteBefore, Log.Roll and Log.Rewrite do what was decided. The cleaner knows no topic by
-// name: the broker's own topics, and the log of the store's own metadata, are logs like any other. It touches no file, and
-// holds no lock while it reads or writes.
+// name: the broker's own topics, and the log of the store's own metadata, are logs like any other. It touches no file. A
+// thread keeps the others from choosing a log while it reads what it needs to choose one, and holds no lock otherwise while
+// it reads or writes.
 //
 // # Where Kafka differs
 //

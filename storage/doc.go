@@ -65,6 +65,7 @@
 //	wire Server.creating over the creation of topics
 //	wire Server.altering over the commit of changed configs
 //	producerIDs.mu       over the commit of a block of producer ids
+//	Cleaner.choosing     over the reads by which a log is chosen, and its recovery
 //	Cleaner.mu           no I/O
 //	retirements.moves    over the moving of directories
 //	Log.rewriting        over the rewriting of segments of that log

@@ -164,11 +164,12 @@ func New(o Options) (*Server, error) {
 	s.self, s.nobody = []int32{o.Store.NodeID()}, []int32{}
 	s.requests.setLimit(o.Config.Int("gateway.request.memory.bytes"))
 	s.answers.setLimit(o.Config.Int("gateway.answer.memory.bytes"))
+	var framesLooked, answersLooked time.Time
 	s.requests.onWait(func() {
 		s.hurryParked()
-		s.cutStalled((*conn).keepsFrames)
+		s.cutStalled(&framesLooked, (*conn).keepsFrames)
 	})
-	s.answers.onWait(func() { s.cutStalled((*conn).keepsAnswers) })
+	s.answers.onWait(func() { s.cutStalled(&answersLooked, (*conn).keepsAnswers) })
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.killed, s.kill = context.WithCancel(context.Background())
 	return s, nil

@@ -117,17 +117,26 @@ func (c *conn) keepsAnswers(now time.Time) bool {
 	return writes && c.answerHeld.answerStalled(now, a) || waits && a.pending && c.turnHeld.answerStalled(now, a)
 }
 
+// lookPause is how long one look at all connections does for everybody who waits for the same memory. A look asks the
+// system about each peer, and as many may wait as there are peers.
+const lookPause = budgetPatience / 10
+
 // cutStalled closes the connections of peers that do next to nothing and so keep memory from others. It is called while
-// somebody waits for that memory.
-func (s *Server) cutStalled(keeps func(*conn, time.Time) bool) {
-	now := time.Now()
+// somebody waits for that memory; looked is when somebody who did looked last, guarded by cutting.
+func (s *Server) cutStalled(looked *time.Time, keeps func(*conn, time.Time) bool) {
 	s.cutting.Lock()
+	now := time.Now()
+	if now.Sub(*looked) < lookPause {
+		s.cutting.Unlock()
+		return
+	}
 	var stalled []*conn
 	for _, c := range s.conns.all() {
 		if keeps(c, now) {
 			stalled = append(stalled, c)
 		}
 	}
+	*looked = time.Now()
 	s.cutting.Unlock()
 	for _, c := range stalled {
 		if !c.cut.Swap(true) {

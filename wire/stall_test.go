@@ -1,7 +1,11 @@
 package wire
 
 import (
+	"context"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,5 +80,38 @@ func TestPeerIsNotCutForMemoryThatItDoesNotHold(t *testing.T) {
 		if p := pauses.receive(fetch, id).(*kmsg.FetchResponse).Topics[0].Partitions[0]; len(p.RecordBatches) < 500_000 {
 			t.Errorf("the one that paused got %d bytes, want the batch", len(p.RecordBatches))
 		}
+	})
+}
+
+// However many wait for memory, the connections are looked at for all of them at once.
+func TestOneLookDoesForAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRunningBroker(t, map[string]string{"gateway.answer.memory.bytes": "1048576"})
+		var looks atomic.Int64
+		b.s.arrivedAt = func(net.Conn) arrival {
+			looks.Add(1)
+			return arrival{}
+		}
+		s := serveBroker(t, b)
+		s.topic("orders", 1)
+		s.mustProduce("orders", 0, s.batch(strings.Repeat("x", 800_000)))
+		fetch := parkedFetch("orders", 0)
+		s.dial(t).send(fetch) // and does not read the answer
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range 50 {
+			waiting.Go(func() {
+				if err := s.s.answers.large.acquire(ctx, 1<<20); err == nil {
+					t.Error("there is room")
+				}
+			})
+		}
+		wait(2*budgetPatience + budgetPatience/2)
+		if n := looks.Load(); n != 3 { // at once, and then twice
+			t.Errorf("%d looks at one connection by 50 who waited two and a half times as long as they are patient, want 3", n)
+		}
+		cancel()
+		waiting.Wait()
 	})
 }
