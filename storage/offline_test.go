@@ -331,6 +331,29 @@ func TestWhatWasOnDiskOfADeletedTopicDoesNotMeetItsSuccessor(t *testing.T) {
 	}
 }
 
+// A log that is in service again has its line dropped with the next checkpoint. When the topic is deleted before that is
+// written, the file must be without it all the same.
+func TestLineThatWasDroppedIsGoneWithItsTopic(t *testing.T) {
+	mem := vfs.NewMem(vfs.MemOptions{})
+	s := openStore(t, mem)
+	c, live := &s.checkpoints, func() bool { return true }
+	c.raiseSynced("orders", 0, 5, live)
+	if err := c.flushFile(syncedOffsets); err != nil {
+		t.Fatal(err)
+	}
+	c.save("orders", 0, 5, 0, 5, 0, live)
+	if got := syncedLines(t, mem); got["orders-0"] != 5 {
+		t.Fatalf("the checkpoint has %v before it is written anew, want 5", got)
+	}
+	if err := c.drop("orders", 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := syncedLines(t, mem); len(got) != 0 {
+		t.Errorf("the checkpoint has %v when the topic is deleted, want nothing", got)
+	}
+	closeStore(t, s)
+}
+
 // TestSegmentThatVanishesFromAnOfflineLogIsDamage loses a segment that was closed after the last checkpoint, with its indexes
 // and without.
 func TestSegmentThatVanishesFromAnOfflineLogIsDamage(t *testing.T) {

@@ -188,11 +188,11 @@ func (f *checkpointFile) set(k partitionKey, offset int64) {
 	}
 }
 
-// unset drops a line that says nothing any more; it does no harm where it stays.
+// unset drops a line that says nothing any more. In the file it does no harm as long as the topic is there.
 func (f *checkpointFile) unset(k partitionKey) {
 	if _, ok := f.offsets[k]; ok {
 		delete(f.offsets, k)
-		f.changed = true
+		f.stale = true
 	}
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +148,26 @@ func TestConnectionLimits(t *testing.T) {
 		}
 		_ = a.Close()
 		(<-connected).call(versions())
+	})
+}
+
+func TestRefusedConnectionsLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"max.connections.per.ip": "1"})
+		s.dial(t).call(versions())
+		const n = 5000
+		kept(t, "5000 connections that were refused", 128<<10, func() {
+			for range n {
+				near, far := net.Pipe()
+				s.listener.conns <- far
+				if _, err := near.Read(make([]byte, 1)); err == nil {
+					t.Fatal("the second connection of an address got an answer")
+				}
+			}
+		})
+		if got := s.s.Stats(); got.Refused != n || got.Connections != 1 {
+			t.Errorf("Stats %+v, want %d refused and 1 connection", got, n)
+		}
 	})
 }
 

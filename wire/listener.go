@@ -54,6 +54,7 @@ func (s *Server) accept(l *Listener) {
 			s.counts.refused.Add(1)
 			s.logger.Debug("connection refused", "remote", socket.RemoteAddr().String(), "reason", "max.connections.per.ip")
 			c.cancel()
+			c.leave()
 			_ = socket.Close()
 			continue
 		}
