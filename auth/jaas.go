@@ -32,7 +32,8 @@ func (m *LoginModule) PlainUsers() map[string]string {
 //	MODULE required NAME="VALUE" …;
 //
 // Words are of letters, digits and .-_$, all else stands in single or double quotes, with a backslash before a quote.
-// Texts of errors quote no values, which are secrets.
+// Texts of errors quote nothing of the text but the module's name: where quotes are misplaced, a piece of a secret stands
+// where something else should.
 //
 // Kafka: JaasConfig, JaasContext.load; java.io.StreamTokenizer.
 func ParseJAAS(text string) (*LoginModule, error) {
@@ -48,7 +49,7 @@ func ParseJAAS(text string) (*LoginModule, error) {
 	switch strings.ToLower(flag) {
 	case "required", "requisite", "sufficient", "optional":
 	default:
-		return nil, fmt.Errorf("control flag %q, want required, requisite, sufficient or optional", flag)
+		return nil, errors.New("no control flag after the login module, want required, requisite, sufficient or optional")
 	}
 	m := &LoginModule{Name: name, Options: map[string]string{}}
 	for {
@@ -60,9 +61,9 @@ func ParseJAAS(text string) (*LoginModule, error) {
 			return nil, err
 		}
 		if !t.take('=') {
-			return nil, fmt.Errorf("option %s has no value", key)
+			return nil, fmt.Errorf("option %d has no value", len(m.Options)+1)
 		}
-		if m.Options[key], err = t.word("the value of option " + key); err != nil {
+		if m.Options[key], err = t.word(fmt.Sprintf("the value of option %d", len(m.Options)+1)); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +115,7 @@ func (t *jaasText) word(want string) (string, error) {
 		n++
 	}
 	if n == 0 {
-		return "", fmt.Errorf("%q, want %s", t.rest[0], want)
+		return "", fmt.Errorf("a character of no word, want %s", want)
 	}
 	word := t.rest[:n]
 	t.rest = t.rest[n:]

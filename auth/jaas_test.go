@@ -45,6 +45,11 @@ func TestParseJAASRefuses(t *testing.T) {
 		PlainLoginModule + ` required ="secret";`,
 		PlainLoginModule + ` required; ` + PlainLoginModule + ` required;`,
 		PlainLoginModule + ` required user_alice==secret;`,
+		// Quotes that are missing or misplaced put secrets where there should be none.
+		PlainLoginModule + ` required user_alice=a secret;`,
+		PlainLoginModule + ` required user_alice="a"secret";`,
+		PlainLoginModule + ` required user_alice="a"secret"=;`,
+		PlainLoginModule + ` "secret";`,
 	} {
 		m, err := ParseJAAS(text)
 		if err == nil {
