@@ -15,9 +15,9 @@ func NewPlain(password func(user string) (string, bool)) *Exchange {
 	x := &Exchange{}
 	x.step = func(token []byte) ([]byte, error) {
 		// Kafka replaces what is not UTF-8 as Java does.
-		tokens := strings.Split(strings.ToValidUTF8(string(token), "\uFFFD"), "\x00")
-		if n := min(len(tokens), 4); n != 3 { // Kafka stops counting there
-			return nil, &Refusal{fmt.Sprintf("PLAIN token of %d parts, want 3", n)}
+		tokens := strings.SplitN(strings.ToValidUTF8(string(token), "\uFFFD"), "\x00", 4) // Kafka stops counting there
+		if len(tokens) != 3 {
+			return nil, &Refusal{fmt.Sprintf("PLAIN token of %d parts, want 3", len(tokens))}
 		}
 		authorization, user, given := tokens[0], tokens[1], tokens[2]
 		if user == "" {

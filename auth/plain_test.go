@@ -2,6 +2,7 @@ package auth
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 )
 
@@ -51,5 +52,20 @@ func TestPlain(t *testing.T) {
 		if _, err := x.Next([]byte("\x00alice\x00secret")); !errors.Is(err, ErrInvalidCredentials) {
 			t.Errorf("%q: a second token: %v, want ErrInvalidCredentials", c.token, err)
 		}
+	}
+}
+
+// A stranger's token of nothing but separators takes little more than its own bytes.
+func TestPlainTokenOfManyParts(t *testing.T) {
+	token := make([]byte, 512<<10)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := NewPlain(passwords(nil)).Next(token)
+	runtime.ReadMemStats(&after)
+	if _, ok := errors.AsType[*Refusal](err); !ok {
+		t.Errorf("error %v, want a refusal", err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4*uint64(len(token)) {
+		t.Errorf("%d bytes for a token of %d", took, len(token))
 	}
 }
