@@ -206,6 +206,7 @@ type usage struct {
 	meters map[meterKey]*meter // guarded by mu
 	names  int                 // bytes in their keys; guarded by mu
 	sweep  int                 // how many meters there are when it is next looked for idle ones; guarded by mu
+	swept  int64               // when that was last done because there were too many, in milliseconds; guarded by mu
 }
 
 // meter is what those counted together have used: a bucket for MutationQuota, else a rate.
@@ -218,7 +219,8 @@ type meter struct {
 const fewMeters = 1 << 10
 
 // meter returns the meter of a key. mu is held. When there are too many, those that are as good as new are forgotten
-// first, then any.
+// first, then any. The former are looked for once a window, so that clients who make up ever new names do not have all
+// meters looked at for each.
 func (u *usage) meter(k meterKey, w QuotaWindows, now int64) *meter {
 	if m, ok := u.meters[k]; ok {
 		return m
@@ -228,7 +230,11 @@ func (u *usage) meter(k meterKey, w QuotaWindows, now int64) *meter {
 	}
 	size := len(k.user) + len(k.clientID)
 	full := func() bool { return len(u.meters) >= MaxMeters || len(u.meters) > 0 && u.names+size > MaxMeterNames }
-	if len(u.meters) >= u.sweep || full() {
+	tooMany := full() && (now-u.swept >= w.sizeMs() || now < u.swept)
+	if tooMany {
+		u.swept = now
+	}
+	if tooMany || len(u.meters) >= u.sweep {
 		for k, m := range u.meters {
 			if m.idle(w, now) {
 				u.forget(k)

@@ -264,6 +264,31 @@ func TestMetersAreBounded(t *testing.T) {
 	}
 }
 
+// Ever new names do not have all meters looked at for each, and those that are idle are found in the next window.
+func TestTooManyMetersAreLookedAtOnceAWindow(t *testing.T) {
+	q := quotasOf(ProduceQuota, map[QuotaScope]float64{{OfClientID: true}: 100})
+	u := &q.used[ProduceQuota]
+	charge := func(i int, now time.Time) { q.Charge(ProduceQuota, "u", fmt.Sprint(i), 1, now) }
+	for i := range MaxMeters {
+		charge(i, start)
+	}
+	full := start.Add(10500 * time.Millisecond)
+	charge(MaxMeters, full)
+	if u.swept != full.UnixMilli() {
+		t.Errorf("idle meters were looked for at %d, want %d", u.swept, full.UnixMilli())
+	}
+	for i := range 100 {
+		charge(2*MaxMeters+i, full.Add(999*time.Millisecond)) // the first ones are idle, and nobody looks
+	}
+	if n := len(u.meters); u.swept != full.UnixMilli() || n != MaxMeters {
+		t.Errorf("idle meters were looked for at %d, %d are left; want %d and %d", u.swept, n, full.UnixMilli(), MaxMeters)
+	}
+	charge(3*MaxMeters, full.Add(time.Second))
+	if n := len(u.meters); n > 102 {
+		t.Errorf("%d meters in the next window, want those of the last one", n)
+	}
+}
+
 func TestQuotasDoNotAllocate(t *testing.T) {
 	q := quotasOf(ProduceQuota, map[QuotaScope]float64{{OfClientID: true}: 1e9, {OfUser: true}: 1e9, {true, true, "x", "y"}: 1})
 	now := start
