@@ -1,6 +1,9 @@
 package auth
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Mutations is what one request may use of its client's quota for partitions made and deleted. The zero value bounds
 // nothing. It is not safe for concurrent use.
@@ -25,7 +28,7 @@ func (q *Quotas) Mutations(user, clientID string, strict bool) Mutations {
 		return Mutations{}
 	}
 	key, bound, ok := l.find(user, clientID)
-	if !ok {
+	if !ok || math.IsInf(bound, 1) { // endless times no time is no number of tokens
 		return Mutations{}
 	}
 	return Mutations{q: q, key: key, bound: bound, strict: strict}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -358,5 +359,21 @@ func TestConnectionsFromAnAddress(t *testing.T) {
 	q.Set(nil, 0)
 	if q.Any() {
 		t.Error("there is a quota when all are taken away")
+	}
+}
+
+// TestEndlessQuotaRefusesNothing takes partitions twice at one time, with a quota that Kafka's tools set as Infinity.
+func TestEndlessQuotaRefusesNothing(t *testing.T) {
+	for _, strict := range []bool{true, false} {
+		q := quotasOf(MutationQuota, map[QuotaScope]float64{{OfUser: true, User: "alice"}: math.Inf(1)})
+		for i := range 3 {
+			m := q.Mutations("alice", "c", strict)
+			if !m.Take(5, start) {
+				t.Errorf("strict %v, request %d: refused", strict, i)
+			}
+			if wait := m.Throttle(start.Add(time.Millisecond)); wait != 0 {
+				t.Errorf("strict %v, request %d: rests for %v", strict, i, wait)
+			}
+		}
 	}
 }
