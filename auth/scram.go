@@ -6,6 +6,7 @@ import (
 	"crypto/sha512"
 	"fmt"
 	"hash"
+	"math/big"
 	"strings"
 
 	"github.com/xdg-go/scram"
@@ -67,8 +68,10 @@ func (d *ScramDecoy) credential(mechanism, user string) ScramCredential {
 	m := hmac.New(sha512.New, d.secret[:])
 	m.Write([]byte(mechanism + "\x00" + user))
 	sum := m.Sum(nil)
-	// The salt is as long as the one that Kafka's own tools make. Kafka: ScramFormatter.secureRandomBytes.
-	return DeriveScramCredential(mechanism, sum[:26], sum[26:], MinScramIterations)
+	// The salt looks as the one that Kafka's own tools make: 130 bits as text. Kafka: ScramFormatter.secureRandomString.
+	salt := new(big.Int).SetBytes(sum[:17])
+	salt.Rsh(salt, 17*8-130)
+	return DeriveScramCredential(mechanism, []byte(salt.Text(36)), sum[17:], MinScramIterations)
 }
 
 // NewScram begins an exchange of a SCRAM mechanism (RFC 5802), without channel binding. credential returns what is kept

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"crypto/hmac"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -153,6 +154,14 @@ func TestScramDecoyLooksLikeAUser(t *testing.T) {
 	a, again, b := challenge(ScramSHA256, "a", ""), challenge(ScramSHA256, "a", ""), challenge(ScramSHA256, "b", "")
 	if a != again || a == b || a == challenge(ScramSHA512, "a", "") || !strings.HasSuffix(a, ",i=4096") {
 		t.Errorf("challenges %q, %q for the same user, %q for another", a, again, b)
+	}
+	// Salts that Kafka's tools make are text: a user whose own is not would be known by it for one who is not there.
+	for i := range 200 {
+		encoded, _, _ := strings.Cut(strings.TrimPrefix(challenge(ScramSHA256, fmt.Sprint("user-", i), ""), "s="), ",")
+		salt, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || len(salt) < 20 || len(salt) > 26 || strings.Trim(string(salt), "0123456789abcdefghijklmnopqrstuvwxyz") != "" {
+			t.Fatalf("salt %q, want some 26 digits and small letters", salt)
+		}
 	}
 	// A delegation token is asked for, of which there are none: not a user of that name either.
 	if token := challenge(ScramSHA256, "a", ",tokenauth=true"); token != a {
