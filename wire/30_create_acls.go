@@ -17,8 +17,9 @@ import (
 //
 // What is there already is created with success, and nothing changes. A bad ACL does not fail its neighbours, but for
 // one with a kind of number 0, which ends the connection, as in Kafka. Differs from Kafka: a kind that stands for any in
-// filters is refused alone, where Kafka's handler fails over it, and with it the whole request. The ACLs hold for every request that is read
-// after the answer, on all connections. Kafka: AclApis.handleCreateAcls, AclControlManager.createAcls.
+// filters is refused alone, where Kafka's handler fails over it, and with it the whole request. The ACLs hold for every
+// request that is read after the answer, on all connections. Kafka: AclApis.handleCreateAcls,
+// AclControlManager.createAcls.
 
 // createACLs answers a CreateAcls request.
 func (s *Server) createACLs(r *request, req *kmsg.CreateACLsRequest) (*kmsg.CreateACLsResponse, error) {

@@ -192,8 +192,8 @@ func limitsPage() string {
 		}
 	}
 	fmt.Fprintf(&w, "\nA request with a limit above %s has at most %s array elements in all.\n", number(fmt.Sprint(otherFrameLimit)), number(fmt.Sprint(maxElements)))
-	fmt.Fprintf(&w, "\nOn a listener with SASL, a frame before authentication has at most %s bytes, and one that is neither a token nor\nanother step of authentication %s.\n",
-		byDefault("sasl.server.max.receive.size"), number(fmt.Sprint(readBufferSize)))
+	fmt.Fprintf(&w, "\nOn a listener with SASL, a token before authentication has at most the bytes of `sasl.server.max.receive.size`, by\ndefault %s, and every other frame %s.\n",
+		number(c.String("sasl.server.max.receive.size")), number(fmt.Sprint(readBufferSize)))
 	w.WriteString("\n## Memory, files and connections\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
 		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), fmt.Sprintf("further frames are not read until there is room; meanwhile a client that sends less than %s bytes a second of one it began is cut off, and a fetch that waits is answered with what there is. An eighth is kept for frames of at most %s bytes, and a longer one holds little more than has come when half of the rest is taken", number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)))},
@@ -222,6 +222,9 @@ func limitsPage() string {
 		{"partitions made by one Metadata", number(fmt.Sprint(maxNewPartitions)), "none of its topics is made"},
 		{"partitions in an answer to DescribeTopicPartitions", byDefault("max.request.partition.size.limit"), "the answer has a cursor for the rest"},
 		{"quotas changed by one AlterClientQuotas", number(fmt.Sprint(maxQuotaChanges)), "POLICY_VIOLATION"},
+		{"ACLs made by one CreateAcls", number(fmt.Sprint(storage.MaxACLChanges)), "POLICY_VIOLATION for all of them"},
+		{"ACLs deleted by one DeleteAcls", number(fmt.Sprint(storage.MaxACLChanges)), "INVALID_REQUEST for all filters"},
+		{"credentials changed by one AlterUserScramCredentials", number(fmt.Sprint(storage.MaxScramChanges)), "UNKNOWN_SERVER_ERROR for all of them"},
 		{"bytes of text with a committed offset", byDefault("offset.metadata.max.bytes"), "OFFSET_METADATA_TOO_LARGE"},
 		{"offsets in one OffsetCommit", "what fits into one batch of `__consumer_offsets`, as in Kafka", "UNKNOWN_SERVER_ERROR for each, without a look at them"},
 		{"bytes of a regular expression of ConsumerGroupHeartbeat", number(fmt.Sprint(groups.MaxRegexBytes)) + "; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},

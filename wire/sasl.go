@@ -98,10 +98,11 @@ const (
 //	                   length
 //
 // A failure is answered after SASL.delay, and the connection is closed: an unknown mechanism, a token that proves
-// nothing. A renewal that asks for another mechanism than the session's is not answered. Frames are at most SASL.maxFrame, and nothing but a token may be larger than the connection's own read
-// buffer, so that strangers hold no memory.
+// nothing. A renewal that asks for another mechanism than the session's is not answered. Frames are at most
+// SASL.maxFrame, and nothing but a token may be larger than the connection's own read buffer, so that strangers hold no
+// memory.
 //
-// Kafka: SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
+// Kafka: SaslServerAuthenticator; KIP-43, KIP-152, KIP-368. Differs from Kafka: it answers larger requests too.
 type authentication struct {
 	c         *conn
 	sasl      *SASL
@@ -166,6 +167,9 @@ func (a *authentication) take(c *call) error {
 	if key != apiVersionsKey && key != saslHandshakeKey {
 		return authenticationErrorf("api key %d before authentication", key)
 	}
+	if err := checkNoToken(key, c.frame); err != nil {
+		return err
+	}
 	if err := a.decode(c); err != nil {
 		return err
 	}
@@ -192,6 +196,15 @@ func frameKey(frame *buffer) int16 {
 		return -1
 	}
 	return int16(binary.BigEndian.Uint16(frame.B))
+}
+
+// checkNoToken checks the length of a frame that is no token: a stranger's request may take many times its length once it
+// is decoded.
+func checkNoToken(key int16, frame *buffer) error {
+	if len(frame.B) > readBufferSize {
+		return authenticationErrorf("api key %d of %d bytes before authentication, want at most %d", key, len(frame.B), readBufferSize)
+	}
+	return nil
 }
 
 // decode makes a request of the frame.
@@ -242,9 +255,10 @@ func (a *authentication) bareToken(c *call) error {
 // token takes a token in a SaslAuthenticate request.
 func (a *authentication) token(c *call) error {
 	key := frameKey(c.frame)
-	if key != saslAuthenticateKey && len(c.frame.B) > readBufferSize {
-		// Differs from Kafka, which answers: a stranger's request may take many times its length once it is decoded.
-		return authenticationErrorf("api key %d of %d bytes before authentication", key, len(c.frame.B))
+	if key != saslAuthenticateKey {
+		if err := checkNoToken(key, c.frame); err != nil {
+			return err
+		}
 	}
 	if err := a.decode(c); err != nil {
 		return err

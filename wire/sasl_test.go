@@ -117,6 +117,8 @@ func TestOrderBeforeAuthentication(t *testing.T) {
 	acked.Topics = []kmsg.ProduceRequestTopic{{Topic: "orders", Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: 3}}}}
 	join := kmsg.NewPtrJoinGroupRequest()
 	join.Version, join.Group = 5, "g"
+	largeVersions, largeHandshake := versions(), handshakeOf(1, strings.Repeat("M", 5000))
+	largeVersions.ClientSoftwareVersion = strings.Repeat("1", 5000)
 	large := metadataOf(9, slices.Repeat([]string{strings.Repeat("t", 200)}, 30)...)
 	plain := func(version int16) kmsg.Request { return handshakeOf(version, auth.Plain) }
 	for _, c := range []struct {
@@ -134,6 +136,8 @@ func TestOrderBeforeAuthentication(t *testing.T) {
 		{"Produce between handshake and token", []kmsg.Request{plain(1), acked}, []int16{0, 34}, true},
 		{"Produce without acks between handshake and token", []kmsg.Request{plain(1), unacked}, []int16{0, closed}, true},
 		{"a large request between handshake and token", []kmsg.Request{plain(1), large}, []int16{0, closed}, true},
+		{"a large ApiVersions", []kmsg.Request{largeVersions}, []int16{closed}, true},
+		{"a large handshake", []kmsg.Request{largeHandshake}, []int16{closed}, true},
 		{"handshake twice", []kmsg.Request{plain(1), plain(1)}, []int16{0, 34}, true},
 		{"token first", []kmsg.Request{tokenOf(2, aliceToken)}, []int16{closed}, true},
 		{"token after ApiVersions", []kmsg.Request{versions(), tokenOf(2, aliceToken)}, []int16{0, closed}, true},
