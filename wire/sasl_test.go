@@ -6,6 +6,7 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -326,6 +327,31 @@ func TestFramesBeforeAuthenticationAreSmall(t *testing.T) {
 		k.expectClosed("after it")
 		if held := s.s.Stats().RequestBytes; held != 0 {
 			t.Errorf("%d bytes are held after all", held)
+		}
+	})
+}
+
+// A stranger's tags are not kept while the end of the connection is held back.
+func TestTagsOfTokensAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSASLServer(t, plainOnly())
+		near, far := net.Pipe()
+		defer near.Close()
+		defer far.Close()
+		for _, tags := range []int{1, 30000} { // the latter are decoded as large requests are
+			req := tokenOf(2, aliceToken)
+			for i := range tags {
+				req.UnknownTags.Set(uint32(i), nil)
+			}
+			a := &authentication{c: &conn{server: s.s, socket: far}}
+			c := &call{frame: &buffer{B: frameOf(req, 2)[lengthSize:]}}
+			if err := a.decode(c); err != nil {
+				t.Fatal(err)
+			}
+			got := c.message.(*kmsg.SASLAuthenticateRequest)
+			if n := got.UnknownTags.Len(); n != 0 || string(got.SASLAuthBytes) != aliceToken {
+				t.Errorf("%d of %d tags are kept with token %q", n, tags, got.SASLAuthBytes)
+			}
 		}
 	})
 }
