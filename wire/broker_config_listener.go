@@ -80,7 +80,7 @@ const (
 //
 // Differs from Kafka: JAAS is read from configs only, and SCRAM needs none.
 func (c *BrokerConfig) SASLOf(listener string) (*SASL, error) {
-	protocol, err := c.securityProtocol(listener)
+	protocol, err := securityProtocol(c.String(protocolMap), listener)
 	if err != nil {
 		return nil, err
 	}
@@ -92,21 +92,42 @@ func (c *BrokerConfig) SASLOf(listener string) (*SASL, error) {
 	case protocolSSL, protocolSASLSSL:
 		return nil, fmt.Errorf("listener %s: security protocol %s is not served yet, want PLAINTEXT or SASL_PLAINTEXT", listener, protocol)
 	}
-	return nil, fmt.Errorf("listener.security.protocol.map: %s:%s, want PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL", listener, protocol)
+	return nil, fmt.Errorf("%s: %s:%s, want PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL", protocolMap, listener, protocol)
 }
 
-// securityProtocol looks a listener's name up. Kafka: SocketServerConfigs.listenerListToEndPoints.
-func (c *BrokerConfig) securityProtocol(listener string) (string, error) {
-	for _, entry := range c.List("listener.security.protocol.map") {
+// protocolMap is the config that maps names of listeners to security protocols.
+const protocolMap = "listener.security.protocol.map"
+
+// securityProtocol looks a listener's name up in a map. Kafka: SocketServerConfigs.listenerListToEndPoints.
+func securityProtocol(protocols, listener string) (string, error) {
+	for _, entry := range words(protocols) {
 		name, protocol, ok := strings.Cut(entry, ":")
 		if !ok {
-			return "", fmt.Errorf("listener.security.protocol.map: got %q, want NAME:PROTOCOL", entry)
+			return "", fmt.Errorf("%s: got %q, want NAME:PROTOCOL", protocolMap, entry)
 		}
 		if strings.EqualFold(strings.TrimSpace(name), listener) {
 			return strings.ToUpper(strings.TrimSpace(protocol)), nil
 		}
 	}
-	return "", fmt.Errorf("listener.security.protocol.map: no security protocol for listener %s", listener)
+	return "", fmt.Errorf("%s: no security protocol for listener %s", protocolMap, listener)
+}
+
+// checkSameProtocols checks that a change leaves all listeners their security protocols: they are what was bound.
+// Kafka: DynamicListenerConfig.validateReconfiguration.
+func checkSameProtocols(now, next *brokerValues) error {
+	for _, entry := range words(next.text("listeners")) {
+		name, _, _ := strings.Cut(entry, "://")
+		from, _ := securityProtocol(now.text(protocolMap), name)
+		to, err := securityProtocol(next.text(protocolMap), name)
+		switch {
+		case from == to:
+		case err != nil:
+			return err
+		default:
+			return fmt.Errorf("%s: %s for listener %s, which is %s, not to be changed while the broker runs", protocolMap, to, name, from)
+		}
+	}
+	return nil
 }
 
 // newSASL reads the SASL configs of a listener.
