@@ -127,6 +127,8 @@ var differences = []difference{
 	{44, "an operation that is not known, for a topic", "INVALID_REQUEST; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{44, "other `listeners`, or `metric.reporters`, of a running broker", "INVALID_REQUEST"},
 	{44, "`log.cleaner.min.compaction.lag.ms` above `log.cleaner.max.compaction.lag.ms`, for all topics", "INVALID_REQUEST; Kafka takes it and then creates no topic any more"},
+	{49, "an address that is the name of a host", "INVALID_REQUEST, but for `localhost`; Kafka looks it up"},
+	{49, "a value that is no number (NaN)", "INVALID_REQUEST; Kafka takes it"},
 	{60, "controllers", "MISMATCHED_ENDPOINT_TYPE, as from a Kafka broker"},
 	{68, "a first member of the consumer protocol in a classic group that has no generation yet", "the group becomes a consumer group; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{69, "groups that the caller may not see, among others", "they come in the order of the request; in Kafka they come first"},
