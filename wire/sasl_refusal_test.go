@@ -48,7 +48,8 @@ func TestEveryRequestIsRefused(t *testing.T) {
 				if err := back.ReadFrom(resp.AppendTo(nil)); err != nil {
 					t.Errorf("key %d version %d: the answer cannot be read: %v", a.key, version, err)
 				}
-				if r := reflect.ValueOf(back).Elem().FieldByName("ErrorCode"); version == a.max && r.IsValid() && r.Int() != 34 && r.Int() != 0 {
+				elsewhere := a.key == 9 || a.key == 10 // whose last versions have their codes in lists
+				if r := reflect.ValueOf(back).Elem().FieldByName("ErrorCode"); version == a.max && r.IsValid() && !elsewhere && r.Int() != 34 {
 					t.Errorf("key %d version %d: code %d", a.key, version, r.Int())
 				}
 			}
