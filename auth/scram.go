@@ -79,8 +79,9 @@ func (d *ScramDecoy) credential(mechanism, user string) ScramCredential {
 //
 // Differs from Kafka: a user that is not known is asked for a proof too, of a credential that the decoy makes up, and
 // fails where a wrong password does. Kafka refuses at the first token, which tells that there is no such user. What can
-// still be told is a user whose credential has other iterations than the least, which those of the decoy have.
-// Delegation tokens are not served: such a client is a user who is not known.
+// still be told is a user whose credential has other iterations than the least, which those of the decoy have, and, by
+// who asks again when the decoy is another, after a restart, one whose salt is not. Delegation tokens are not served:
+// such a client is a user who is not known.
 //
 // Kafka: ScramSaslServer, ScramMessages.
 func NewScram(mechanism string, credential func(user string) (ScramCredential, bool), decoy *ScramDecoy) (*Exchange, error) {
