@@ -19,15 +19,16 @@ const module = "github.com/kaen-log/gateway"
 // only; a new package or arrow is an edit here, with its reason in the commit.
 var allowed = map[string][]string{
 	".":                   {"wire", "cleaner", "groups", "groups/share", "storage", "storage/vfs"},
+	"auth":                {},
 	"cmd/gateway":         {".", "cleaner", "compare", "wire", "groups", "storage", "storage/record", "storage/vfs"},
 	"compare":             {"storage/record"},
-	"wire":                {"groups", "groups/share", "storage", "storage/record", "storage/vfs"},
+	"wire":                {"auth", "groups", "groups/share", "storage", "storage/record", "storage/vfs"},
 	"cleaner":             {"storage", "storage/record"},
 	"groups":              {"groups/assignor", "groups/runtime", "storage", "storage/record"},
 	"groups/assignor":     {"storage"},
 	"groups/runtime":      {"storage", "storage/record"},
 	"groups/share":        {"groups/runtime", "storage", "storage/record"},
-	"storage":             {"storage/record", "storage/vfs"},
+	"storage":             {"auth", "storage/record", "storage/vfs"},
 	"storage/record":      {},
 	"storage/vfs":         {},
 	"storage/vfs/vfstest": {"storage/vfs"},

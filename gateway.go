@@ -134,6 +134,18 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, &ConfigError{Err: err}
 	}
+	for i := range listeners {
+		l := &listeners[i]
+		var fault error
+		l.sasl, fault = config.SASLOf(l.Name)
+		err = errors.Join(err, fault)
+		if l.sasl != nil && len(l.sasl.NotServed()) > 0 {
+			o.Logger.Warn("SASL mechanisms are enabled that are not served", "listener", l.Name, "mechanisms", l.sasl.NotServed())
+		}
+	}
+	if err != nil {
+		return nil, &ConfigError{Err: err}
+	}
 	for _, d := range dropped {
 		o.Logger.Warn("controller listener dropped: there is no controller quorum to serve", "listener", d)
 	}
@@ -227,7 +239,7 @@ func (g *Gateway) listen(ctx context.Context, listeners []Listener) ([]wire.List
 			return nil, fmt.Errorf("listener %s: %w", l.Name, err)
 		}
 		host, port, err := l.bound(ln.Addr())
-		bound = append(bound, wire.Listener{Name: l.Name, Listener: ln, AdvertisedHost: host, AdvertisedPort: port})
+		bound = append(bound, wire.Listener{Name: l.Name, Listener: ln, AdvertisedHost: host, AdvertisedPort: port, SASL: l.sasl})
 		if err != nil {
 			closeAll(bound)
 			return nil, err

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/kaen-log/gateway/wire"
 )
 
 // Listener is one address to serve on and the address that clients are told.
@@ -18,6 +20,8 @@ type Listener struct {
 	// Advertised is HOST:PORT as clients are told in Metadata. "" means the bound
 	// address, and a port of 0 in it means the bound port.
 	Advertised string
+
+	sasl *wire.SASL // nil without SASL
 }
 
 // parseListeners reads Kafka's listeners and advertised.listeners. Listeners

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -49,15 +50,25 @@ func lastValues(t testing.TB, l *storage.Log) map[string]string {
 type held struct {
 	topics  map[string]string // by name: id, partitions and configs
 	configs map[string]string // by name of the resource
+	clients map[string]string // credentials, quotas and ACLs
 }
 
 func holds(s *storage.Store) held {
-	h := held{map[string]string{}, map[string]string{}}
+	h := held{map[string]string{}, map[string]string{}, map[string]string{}}
 	for _, topic := range s.Topics() {
 		h.topics[topic.Name()] = fmt.Sprint(topic.ID(), topic.Partitions(), topic.Overrides())
 	}
 	for _, name := range s.ResourceNames(resourceKind) {
 		h.configs[name] = fmt.Sprint(s.ResourceConfigs(resourceKind, name))
+	}
+	for user, c := range s.ScramCredentials() {
+		h.clients[fmt.Sprint(user)] = fmt.Sprint(c)
+	}
+	for entity, quotas := range s.ClientQuotas() {
+		h.clients[fmt.Sprint(entity)] = fmt.Sprint(quotas)
+	}
+	for _, b := range s.ACLs().Choose(&auth.Filter{Resource: auth.AnyResource, Pattern: auth.AnyPattern, Operation: auth.AnyOperation, Permission: auth.AnyPermission}) {
+		h.clients[fmt.Sprint(b)] = ""
 	}
 	return h
 }
@@ -72,6 +83,9 @@ func (h held) missing(want held) string {
 	}
 	if !maps.Equal(h.configs, want.configs) {
 		return "configs: " + difference(h.configs, want.configs)
+	}
+	if !maps.Equal(h.clients, want.clients) {
+		return "clients: " + difference(h.clients, want.clients)
 	}
 	return ""
 }
@@ -90,9 +104,9 @@ type metadataModel struct {
 	replaced int
 }
 
-// TestMetadataModel makes random changes of topics and configs, with passes of the cleaner over the metadata log, jumps of
-// the clock beyond delete.retention.ms, stops and crashes. A pass changes nothing of what the log's records add up to, and
-// every start finds what was done.
+// TestMetadataModel makes random changes of topics, configs and what is known of clients, with passes of the cleaner over
+// the metadata log, jumps of the clock beyond delete.retention.ms, stops and crashes. A pass changes nothing of what the
+// log's records add up to, and every start finds what was done.
 func TestMetadataModel(t *testing.T) {
 	if *metadataSeed != 0 {
 		runMetadataModel(t, *metadataSeed)
@@ -105,7 +119,7 @@ func TestMetadataModel(t *testing.T) {
 
 func runMetadataModel(t *testing.T, seed uint64) {
 	m := &metadataModel{t: t, rand: rand.New(rand.NewPCG(seed, 2)), now: time.UnixMilli(1_700_000_000_000)}
-	m.want = held{map[string]string{}, map[string]string{}}
+	m.want = held{map[string]string{}, map[string]string{}, map[string]string{}}
 	m.fs = vfs.NewMem(vfs.MemOptions{Now: m.clock, Crashable: true})
 	defer func() {
 		if t.Failed() {
@@ -121,8 +135,10 @@ func runMetadataModel(t *testing.T, seed uint64) {
 			m.remove()
 		case p < 60:
 			m.change()
-		case p < 75:
+		case p < 70:
 			m.configure()
+		case p < 75:
+			m.admit()
 		case p < 80:
 			id, err := m.store.NextProducerID()
 			m.fatal(err)
@@ -254,6 +270,42 @@ func (m *metadataModel) configure() {
 	delete(m.want.configs, name)
 	if configs != nil {
 		m.want.configs[name] = fmt.Sprint(configs)
+	}
+}
+
+// admit changes what is known of clients: a credential, a quota or an ACL comes or goes.
+func (m *metadataModel) admit() {
+	name, add := fmt.Sprintf("client-%d", m.rand.IntN(8)), m.rand.IntN(2) == 0
+	var key, value string
+	switch m.rand.IntN(3) {
+	case 0:
+		user := storage.ScramUser{Name: name, Mechanism: auth.ScramSHA256}
+		change := storage.ScramChange{User: user}
+		if add {
+			change.Credential = &auth.ScramCredential{Salt: []byte("salt"), StoredKey: []byte("stored"), ServerKey: []byte("server"), Iterations: 4096 + m.rand.IntN(100)}
+			value = fmt.Sprint(*change.Credential)
+		}
+		key = fmt.Sprint(user)
+		m.fatal(m.store.AlterScramCredentials(func(storage.ScramCredentials) ([]storage.ScramChange, error) {
+			return []storage.ScramChange{change}, nil
+		}))
+	case 1:
+		change := storage.QuotaChange{Entity: storage.QuotaEntity{User: storage.QuotaName{Set: true, Name: name}}, Key: "producer_byte_rate", Value: float64(m.rand.IntN(1000)), Remove: !add}
+		key, value = fmt.Sprint(change.Entity), fmt.Sprint(map[string]float64{change.Key: change.Value})
+		m.fatal(m.store.AlterClientQuotas([]storage.QuotaChange{change}))
+	default:
+		b := auth.Binding{Resource: auth.Topic, Name: name, Pattern: auth.Literal, Principal: "User:ann", Host: "*", Operation: auth.Read, Permission: auth.Allow}
+		key = fmt.Sprint(b)
+		if add {
+			m.fatal(m.store.CreateACLs([]auth.Binding{b}))
+			break
+		}
+		_, err := m.store.DeleteACLs([]auth.Filter{{Resource: auth.Topic, Name: &name, Pattern: auth.Literal, Operation: auth.AnyOperation, Permission: auth.AnyPermission}})
+		m.fatal(err)
+	}
+	delete(m.want.clients, key)
+	if add {
+		m.want.clients[key] = value
 	}
 }
 

@@ -59,7 +59,7 @@ var clocks = []string{"logappendtimems", "timestamp", "basetimestamp", "maxtimes
 var sizes = []string{"totalbytes", "usablebytes", "finalizedfeaturesepoch"}
 
 // keys are the fields that tell the elements of an array apart, in the order in which they make up its label.
-var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "resourcename", "partitionindex", "partition", "index", "groupid", "key", "keytype", "coordinatorkey", "nodeid", "brokerid", "apikey", "logdir", "transactionalid", "user", "mechanism", "feature", "groupinstanceid", "instanceid", "memberid"}
+var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "resourcename", "partitionindex", "partition", "index", "groupid", "key", "keytype", "coordinatorkey", "nodeid", "brokerid", "apikey", "logdir", "transactionalid", "user", "mechanism", "feature", "groupinstanceid", "instanceid", "memberid", "entitytype", "entityname"}
 
 // inOrder are the arrays whose order always counts.
 var inOrder = []string{"records", "headers", "synonyms"}
@@ -268,6 +268,14 @@ func (w *walk) foreign(item *Node) bool {
 // label is what tells an element apart, and the text it is sorted by.
 func (w *walk) label(at string, item *Node) (label, order string) {
 	var parts, orders []string
+	if e := item.Child("entity"); e != nil { // of quotas: all that it is made of
+		for _, part := range e.Children {
+			text, _ := w.label(at, part)
+			parts = append(parts, text)
+		}
+		slices.Sort(parts)
+		orders = slices.Clone(parts)
+	}
 	for _, field := range keys {
 		c := item.Child(field)
 		if c == nil || c.Kind != Leaf || c.Value == nil {

@@ -312,7 +312,11 @@ func (r *runner) request(ctx context.Context, number int, st *Step) error {
 	}
 	c.clientID = "gateway-compare"
 	if st.ClientID != nil {
-		c.clientID = *st.ClientID
+		text, err := r.vars.resolveText(*st.ClientID)
+		if err != nil {
+			return err
+		}
+		c.clientID = fmt.Sprint(text)
 	}
 	q, err := c.send(a, version, body)
 	p := &pending{call: q, conn: st.Conn, asked: stringsIn(values), values: values}

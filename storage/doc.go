@@ -11,7 +11,7 @@
 //	DIR/synced-offset-checkpoint           per partition that went offline: everything below is on disk, indexes perhaps not
 //	DIR/.kafka_cleanshutdown               the store was stopped in order
 //	DIR/.lock                              held by the process that serves the directory
-//	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs
+//	DIR/__gateway_metadata-0/              the metadata log: topics, their ids and configs, users, ACLs, quotas
 //	DIR/orders-0/                          partition 0 of topic orders, made by its first append
 //	    partition.metadata                 the topic's id
 //	    leader-epoch-checkpoint            from which offset on which leader epoch wrote
@@ -64,6 +64,7 @@
 //
 //	wire Server.creating over the creation of topics
 //	wire Server.altering over the commit of changed configs
+//	wire clientQuotas.mu over the making of what is enforced; no I/O
 //	producerIDs.mu       over the commit of a block of producer ids
 //	Cleaner.choosing     over the reads by which a log is chosen, and its recovery
 //	Cleaner.mu           no I/O
@@ -84,6 +85,7 @@
 //	file.mu              over the opening of that file
 //	openFiles.mu         no I/O
 //	sharedSync.mu        no I/O
+//	auth usage.mu        no I/O
 //
 // Readers take file.mu and openFiles.mu only, and those only when a file has to be opened. Nothing that is waited for
 // is done by somebody who needs a lock that the waiter holds.

@@ -17,6 +17,8 @@ var (
 	ErrTopicCollision = errors.New("topic name collides with an existing topic")
 	// ErrInvalidPartitions: a partition count below one, above the limit, or not above the present one.
 	ErrInvalidPartitions = errors.New("invalid partition count")
+	// ErrTooManyACLs: one request would change more ACLs than MaxACLChanges.
+	ErrTooManyACLs = errors.New("too many ACLs at once")
 	// ErrClosed: the store is closed.
 	ErrClosed = errors.New("store is closed")
 

@@ -48,6 +48,22 @@ func lastOfKeys(t *testing.T, l *Log, tombstones bool) func(record.Batch) (recor
 	}
 }
 
+// compactMetadata does to the metadata log of a store what a first pass does: tombstones stay.
+func compactMetadata(t *testing.T, s *Store) {
+	t.Helper()
+	l := s.metadata.log
+	if err := l.Roll(); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := l.Segments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Rewrite(segments[0].BaseOffset, len(segments)-1, lastOfKeys(t, l, true)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // segmentedMetadata fills the metadata log of a store: segments of 16 batches each, with keys that come again.
 func segmentedMetadata(t *testing.T, s *Store, segments int) {
 	t.Helper()

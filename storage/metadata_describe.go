@@ -46,6 +46,12 @@ func DescribeMetadataRecord(key, value []byte) (string, error) {
 			return "a snapshot begins", nil
 		}
 		return "the snapshot ends", nil
+	case metadataScramKey:
+		return describeScram(key[1:], st), nil
+	case metadataACLKey:
+		return describeACL(key[1:], value != nil), nil
+	case metadataQuotasKey:
+		return describeQuotas(key[1:], st), nil
 	}
 	panic("storage: metadata record " + hex.EncodeToString(key) + " is known and not described")
 }
@@ -73,7 +79,22 @@ func describeConfigs(configs map[string]string) string {
 	}
 	parts := make([]string, 0, len(configs))
 	for _, name := range sortedKeys(configs) {
-		parts = append(parts, name+"="+configs[name])
+		value := configs[name]
+		if secretConfig(name) {
+			value = "[hidden]"
+		}
+		parts = append(parts, name+"="+value)
 	}
 	return strings.Join(parts, " ")
+}
+
+// secretConfig reports whether a config's value is a secret, by its name: the configs of brokers that Kafka has as
+// passwords are not known here, nor are those of plug-ins.
+func secretConfig(name string) bool {
+	for _, part := range []string{"password", "passphrase", "secret", "jaas.config", "keystore.key"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage/record"
 )
 
@@ -13,7 +14,7 @@ import (
 // of a former is written anew in this one; see metadataLog.renew.
 //
 //	1  offsets have no gaps; now and then the log had its whole state written to its end, and what came before removed
-//	2  the log is compacted, with gaps where batches were; it begins with the batch that has the record of type 1
+//	2  the log is compacted, with gaps where batches were; it begins with the batch that has the record of type 1; types 9 to 11
 const metadataFormat = 2
 
 // The records of the metadata log. A key is a type byte and the id of what the record is about; a value is a version
@@ -32,6 +33,12 @@ const metadataFormat = 2
 //	6 deleted topic  topic id 16 bytes  name string; kept until no directory of it is left
 //	7 configs        kind byte, name    configs (count, then name and value strings, by name)
 //	8 snapshot       -                  0 at its beginning, 1 at its end, uint8; only in format 1, and skipped
+//	9 SCRAM          mechanism, name    salt, stored key, server key strings, iterations uvarint;
+//	                                    see scramRecord
+//	10 ACL           the binding, see   -
+//	                 aclRecord
+//	11 quotas        entity, see        quotas (count, then key string and value float64)
+//	                 quotasRecord
 //
 // A topic's removal is one batch of two records: null for type 5, and type 6. Both are tombstones in the end, type 6 when it is
 // null too. Names are those of the topics that are there: a topic's null record comes before the next topic of its name, and is
@@ -49,6 +56,9 @@ const (
 	metadataDeletedKey     = 6
 	metadataConfigsKey     = 7
 	metadataSnapshotKey    = 8
+	metadataScramKey       = 9
+	metadataACLKey         = 10
+	metadataQuotasKey      = 11
 )
 
 const metadataValueVersion = 1
@@ -77,6 +87,9 @@ type metadataState struct {
 	colliding   collisions         // of topics
 	deleted     map[TopicID]string // names
 	configs     map[resourceKey]map[string]string
+	scram       ScramCredentials
+	acls        map[auth.Binding]bool // as a set
+	quotas      ClientQuotas
 	// shared has the configs of topics by their bytes: many topics have the same.
 	shared map[string]map[string]string
 }
@@ -117,6 +130,9 @@ func newMetadataState() *metadataState {
 		colliding: make(collisions),
 		deleted:   make(map[TopicID]string),
 		configs:   make(map[resourceKey]map[string]string),
+		scram:     make(ScramCredentials),
+		acls:      make(map[auth.Binding]bool),
+		quotas:    make(ClientQuotas),
 		shared:    make(map[string]map[string]string),
 	}
 }
@@ -150,6 +166,15 @@ func (st *metadataState) records() []metadataRecord {
 	})
 	for _, k := range keys {
 		all = append(all, configsRecord(k, st.configs[k]))
+	}
+	for _, u := range st.scram.Sorted() {
+		all = append(all, scramRecord(u, new(st.scram[u])))
+	}
+	for _, b := range sortedACLs(st.acls) {
+		all = append(all, aclRecord(b, true))
+	}
+	for _, e := range sortedEntities(st.quotas) {
+		all = append(all, quotasRecord(e, st.quotas[e]))
 	}
 	return all
 }
@@ -231,8 +256,8 @@ func (st *metadataState) apply(key, value []byte) error {
 		return &metadataFault{"a record without a key"}
 	}
 	kind, id := key[0], key[1:]
-	if kind < metadataFormatKey || kind > metadataSnapshotKey {
-		return fmt.Errorf("a record of type %d, known are %d to %d", kind, metadataFormatKey, metadataSnapshotKey)
+	if kind < metadataFormatKey || kind > metadataQuotasKey {
+		return fmt.Errorf("a record of type %d, which is not known", kind)
 	}
 	if value != nil && (len(value) == 0 || value[0] != metadataValueVersion) {
 		return fmt.Errorf("a record of type %d in version %x, want %d", kind, value[:min(1, len(value))], metadataValueVersion)
@@ -265,8 +290,14 @@ func (st *metadataState) apply(key, value []byte) error {
 		st.applyConfigs(id, &c)
 	case metadataSnapshotKey:
 		c.bad = c.uint(1) > 1
+	case metadataScramKey:
+		st.applyScram(id, &c)
+	case metadataACLKey:
+		st.applyACL(id, &c)
+	case metadataQuotasKey:
+		st.applyQuotas(id, &c)
 	}
-	// Only topics and configs are ever taken away.
+	// Only what has a key of its own is ever taken away.
 	if c.bad || len(c.b) != 0 || !c.present && (kind < metadataTopicKey || kind == metadataSnapshotKey) {
 		return &metadataFault{fmt.Sprintf("a record of type %d with %d bytes that are not its fields", kind, len(value))}
 	}
@@ -341,6 +372,12 @@ func (st *metadataState) undo(key []byte) func() {
 			return func() { st.configs[k] = old }
 		}
 		return func() { delete(st.configs, k) }
+	case metadataScramKey:
+		return st.undoScram(key[1:])
+	case metadataACLKey:
+		return st.undoACL(key[1:])
+	case metadataQuotasKey:
+		return st.undoQuotas(key[1:])
 	}
 	return func() { *st = scalars } // the maps are the same ones
 }

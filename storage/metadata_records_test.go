@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/kaen-log/gateway/auth"
 )
 
 func testMetadataState() *metadataState {
@@ -20,6 +22,12 @@ func testMetadataState() *metadataState {
 	st.deleted[TopicID{3}] = "gone"
 	st.configs[resourceKey{brokerResource, ""}] = map[string]string{"log.retention.ms": "9"}
 	st.configs[resourceKey{32, "group a"}] = map[string]string{"x": "", "y": "z"}
+	st.quotas[QuotaEntity{User: QuotaName{Set: true, Name: "ann"}, ClientID: QuotaName{Set: true}}] = map[string]float64{"producer_byte_rate": 1024, "request_percentage": 0.5}
+	st.quotas[QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}] = map[string]float64{"connection_creation_rate": 3}
+	st.scram[ScramUser{"ann", auth.ScramSHA512}] = aCredential
+	st.scram[ScramUser{"bob", auth.ScramSHA256}] = auth.ScramCredential{Salt: []byte{}, StoredKey: []byte{0}, ServerKey: []byte{1}, Iterations: 4096}
+	st.acls[anACL] = true
+	st.acls[aDenial] = true
 	return st
 }
 
@@ -44,13 +52,25 @@ func TestMetadataRecordsTakeAway(t *testing.T) {
 		{key: topicKey(metadataTopicKey, TopicID{9})}, // was never there
 		{key: topicKey(metadataDeletedKey, TopicID{3})},
 		configsRecord(resourceKey{32, "group a"}, nil),
+		quotasRecord(QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}, nil),
+		quotasRecord(QuotaEntity{IP: QuotaName{Set: true}}, nil), // was never there
+		aclRecord(aDenial, false),
+		aclRecord(anotherACL, false), // was never there
+		scramRecord(ann512, nil),
+		scramRecord(ann256, nil), // was never there
 	} {
 		if err := st.apply(r.key, r.value); err != nil {
 			t.Fatalf("record %x=%x: %v", r.key, r.value, err)
 		}
 	}
-	if len(st.topics) != 1 || len(st.deleted) != 0 || len(st.configs) != 1 {
-		t.Errorf("left are %d topics, %d deleted, %d configs, want 1, 0, 1", len(st.topics), len(st.deleted), len(st.configs))
+	if len(st.topics) != 1 || len(st.deleted) != 0 || len(st.configs) != 1 || len(st.quotas) != 1 {
+		t.Errorf("left are %d topics, %d deleted, %d configs, %d quotas, want 1, 0, 1, 1", len(st.topics), len(st.deleted), len(st.configs), len(st.quotas))
+	}
+	if len(st.acls) != 1 || !st.acls[anACL] {
+		t.Errorf("left are the ACLs %v, want %v", st.acls, anACL)
+	}
+	if _, ok := st.scram[bob256]; !ok || len(st.scram) != 1 {
+		t.Errorf("left are the credentials of %v, want those of %v", st.scram.Sorted(), bob256)
 	}
 	if err := st.checkName("a_b"); err != nil {
 		t.Errorf("the name of the topic that went still collides: %v", err)
@@ -69,6 +89,14 @@ func TestMetadataUndo(t *testing.T) {
 		{key: topicKey(metadataDeletedKey, TopicID{3})},
 		configsRecord(resourceKey{32, "group a"}, nil),
 		configsRecord(resourceKey{32, "new"}, map[string]string{"a": "b"}),
+		quotasRecord(QuotaEntity{IP: QuotaName{Set: true, Name: "10.0.0.1"}}, nil),
+		quotasRecord(QuotaEntity{User: QuotaName{Set: true}}, map[string]float64{"consumer_byte_rate": 9}),
+		scramRecord(ann512, nil),
+		scramRecord(bob256, &aCredential),
+		scramRecord(ann256, &aCredential),
+		aclRecord(anotherACL, true),
+		aclRecord(anACL, true),
+		aclRecord(aDenial, false),
 		topicRecord(&topicMeta{id: TopicID{1}, name: "orders", partitions: 5}),
 	}
 	st := testMetadataState()
@@ -99,9 +127,13 @@ func TestUnknownMetadataIsRefused(t *testing.T) {
 		fault      bool // damage, not another format
 	}{
 		{"format 0", []byte{1}, []byte{1, 0, 0}, false},
-		{"format 3", []byte{1}, []byte{1, 0, 3}, false},
+		{"format 3", []byte{1}, []byte{1, 0, metadataFormat + 1}, false},
 		{"format taken away", []byte{1}, nil, true},
-		{"type 9", []byte{9}, []byte{1}, false},
+		{"type 12", []byte{12}, []byte{1}, false},
+		{"credential of an unknown mechanism", []byte{9, 3, 'a'}, []byte{1, 0, 0, 0, 0}, true},
+		{"credential of nobody", []byte{9, 1}, []byte{1, 0, 0, 0, 0}, true},
+		{"credential cut short", []byte{9, 1, 'a'}, []byte{1, 0, 0, 0}, true},
+		{"credential with bytes behind it", []byte{9, 1, 'a'}, []byte{1, 0, 0, 0, 0, 0}, true},
 		{"snapshot taken away", []byte{8}, nil, true},
 		{"type 0", []byte{0}, []byte{1}, false},
 		{"topic in version 2", topicKey(metadataTopicKey, TopicID{1}), []byte{2, 1, 'a', 1, 0, 0, 0}, false},
@@ -116,6 +148,15 @@ func TestUnknownMetadataIsRefused(t *testing.T) {
 		{"configs beyond the end", topicKey(metadataTopicKey, TopicID{1}), []byte{1, 1, 'a', 1, 0, 0xff, 0xff, 0x7f}, true},
 		{"name beyond the end", topicKey(metadataTopicKey, TopicID{1}), []byte{1, 0xff, 0xff, 0xff, 0xff, 0x7f}, true},
 		{"configs without a kind", []byte{7}, []byte{1, 0}, true},
+		{"ACL cut short", []byte{10, 2, 3, 3, 3}, []byte{1}, true},
+		{"ACL of a resource that does not exist", []byte{10, 9, 3, 3, 3, 1, 'f', 3, 'U', ':', 'a', 1, '*'}, []byte{1}, true},
+		{"ACL with bytes behind it", []byte{10, 2, 3, 3, 3, 1, 'f', 3, 'U', ':', 'a', 1, '*', 0}, []byte{1}, true},
+		{"ACL with a value", []byte{10, 2, 3, 3, 3, 1, 'f', 3, 'U', ':', 'a', 1, '*'}, []byte{1, 0}, true},
+		{"quotas of nobody", []byte{11, 0}, []byte{1, 0}, true},
+		{"quotas of an unknown part", []byte{11, 8}, []byte{1, 0}, true},
+		{"quotas with bytes behind the name", []byte{11, 1, 1, 'a', 0}, []byte{1, 0}, true},
+		{"quota cut short", []byte{11, 1, 0}, []byte{1, 1, 1, 'k', 0, 0}, true},
+		{"quota that is no number", []byte{11, 1, 0}, []byte{1, 1, 1, 'k', 0x7f, 0xf8, 0, 0, 0, 0, 0, 1}, true},
 	} {
 		err := testMetadataState().apply(c.key, c.value)
 		_, fault := errors.AsType[*metadataFault](err)

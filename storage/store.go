@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -40,6 +41,13 @@ type Store struct {
 	defaults atomic.Pointer[topicDefaults]
 	// defaultsMu is held while effective configs of topics are made, so that the last change wins.
 	defaultsMu sync.Mutex
+
+	// quotas are the published client quotas; the metadata log's changes replace them one after the other.
+	quotas atomic.Pointer[ClientQuotas]
+	// scram are the published credentials of SCRAM, replaced in the same way.
+	scram atomic.Pointer[ScramCredentials]
+	// acls are the published ACLs, replaced in the same way.
+	acls atomic.Pointer[auth.ACLs]
 
 	// mu guards the published topics: those whose records are durable. It is never held over I/O.
 	mu        sync.RWMutex

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
 
@@ -162,6 +164,11 @@ func (s *Store) load() error {
 	for k, v := range st.configs {
 		s.configs[k] = v
 	}
+	quotas := maps.Clone(st.quotas)
+	s.quotas.Store(&quotas)
+	scram := maps.Clone(st.scram)
+	s.scram.Store(&scram)
+	s.acls.Store(auth.NewACLs(slices.Collect(maps.Keys(st.acls))))
 	s.checkpoints.keep(s.exists)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
@@ -81,6 +82,7 @@ func (s *Server) produce(r *request, req *kmsg.ProduceRequest) (func(context.Con
 	}
 
 	resp, waits, err := c.append(s, r, req)
+	resp.ThrottleMillis = r.throttleBy(s.charge(auth.ProduceQuota, r, float64(r.size)))
 	switch {
 	case req.Acks == 0 && err != nil: // nothing is answered, so that only the end of the connection can tell of an error
 		return nil, err

@@ -97,6 +97,9 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 		return f.refuse(req.SessionID, kerr.UnknownServerError), nil
 	}
 	f.maxBytes = min(int(req.MaxBytes), int(s.config.Int("fetch.max.bytes")))
+	if n, ok := s.mostFetched(r); ok && f.replica < 0 {
+		f.maxBytes = min(f.maxBytes, n)
+	}
 	f.minBytes = min(int(req.MinBytes), f.maxBytes)
 	f.collect(req)
 	req.Topics, req.ForgottenTopics = nil, nil // may be large, and the wait long
@@ -113,6 +116,9 @@ func (s *Server) fetch(r *request, req *kmsg.FetchRequest) (*encoded, error) {
 		return nil, err
 	}
 
+	if e := f.throttle(x); e != nil {
+		return e, nil
+	}
 	resp := fetchResponse{partitions: f.partitions}
 	s.fetches.mu.Lock()
 	resp.sessionID, resp.code = s.fetches.all(s.config).finish(s.now(), x, f.partitions)
@@ -194,9 +200,15 @@ func (f *fetchCall) resolve() int {
 		bad    []fetchPartition
 		n      int
 	)
+	refused := f.replica >= 0 && !f.s.authorizeCluster(f.r, opClusterAction) // who says to be a broker
 	for i := range f.partitions {
 		p := &f.partitions[i]
 		p.highWatermark, p.lastStable, p.logStart, p.divergingEpoch, p.divergingEnd = -1, -1, -1, -1, -1
+		if refused {
+			p.code = kerr.TopicAuthorizationFailed.Code
+			bad = append(bad, *p)
+			continue
+		}
 		if i == 0 || p.key.topic != last.topic || p.key.id != last.id {
 			last = p.key
 			topic, denied = f.topic(last)
@@ -231,7 +243,7 @@ func (f *fetchCall) resolve() int {
 // lost says what became of a topic that the session knew by its id: it is deleted, or there is another of its name.
 // Kafka: IncrementalFetchContext.foreachPartition keeps the name, ReplicaManager.readFromLog compares the ids.
 func (f *fetchCall) lost(p *fetchPartition) {
-	if !f.s.authorize(f.r, opRead, resourceTopic, p.topicName) {
+	if !f.mayRead(p.topicName) {
 		p.code = kerr.TopicAuthorizationFailed.Code
 		return
 	}
@@ -251,12 +263,12 @@ func (f *fetchCall) topic(k fetchKey) (*storage.Topic, int16) {
 		if !ok {
 			return nil, kerr.UnknownTopicID.Code
 		}
-		if !f.s.authorize(f.r, opRead, resourceTopic, t.Name()) {
+		if !f.mayRead(t.Name()) {
 			return nil, kerr.TopicAuthorizationFailed.Code
 		}
 		return t, 0
 	}
-	if !f.s.authorize(f.r, opRead, resourceTopic, k.topic) {
+	if !f.mayRead(k.topic) {
 		return nil, kerr.TopicAuthorizationFailed.Code
 	}
 	t, ok := f.s.store.Topic(k.topic)
@@ -264,6 +276,11 @@ func (f *fetchCall) topic(k fetchKey) (*storage.Topic, int16) {
 		return nil, kerr.UnknownTopicOrPartition.Code
 	}
 	return t, 0
+}
+
+// mayRead reports whether the caller may read a topic. A broker, which was looked at before, may read all of them.
+func (f *fetchCall) mayRead(topic string) bool {
+	return f.replica >= 0 || f.s.authorize(f.r, opRead, resourceTopic, topic)
 }
 
 // finishCodes makes the last changes that depend on the version of the request. Kafka: KafkaApis.processResponseCallback.
@@ -432,7 +449,9 @@ func (f *fetchCall) space(n int) ([]byte, error) {
 		return nil, nil
 	}
 	n = max(n, smallAnswer)
+	began := f.s.stopwatch()
 	b, err := f.s.answerBuffer(f.r.ctx, n, min(n, smallDemand))
+	f.r.waited += f.s.lap(began)
 	if err != nil {
 		return nil, err
 	}

@@ -49,12 +49,21 @@ func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.Li
 		isolation = storage.ReadCommitted
 	}
 	twice, places := repeatedOffsets(req), map[string]int{} // places of topics in the answer
+	var denied []kmsg.ListOffsetsResponseTopic
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		out := kmsg.ListOffsetsResponseTopic{
 			Topic: t.Topic, Partitions: make([]kmsg.ListOffsetsResponseTopicPartition, 0, len(t.Partitions)),
 		}
-		allowed := s.authorize(r, opDescribe, resourceTopic, t.Topic)
+		if !s.authorize(r, opDescribe, resourceTopic, t.Topic) {
+			for j := range t.Partitions {
+				answer := kmsg.NewListOffsetsResponseTopicPartition()
+				answer.Partition, answer.ErrorCode = t.Partitions[j].Partition, kerr.TopicAuthorizationFailed.Code
+				out.Partitions = append(out.Partitions, answer)
+			}
+			denied = append(denied, out)
+			continue
+		}
 		topic, found := s.store.Topic(t.Topic)
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
@@ -64,8 +73,6 @@ func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.Li
 			switch n, repeated := twice[key]; {
 			case req.IsolationLevel < 0 || req.IsolationLevel > 1: // Kafka: IsolationLevel.forId throws
 				answer.ErrorCode = kerr.UnknownServerError.Code
-			case !allowed:
-				answer.ErrorCode = kerr.TopicAuthorizationFailed.Code
 			case repeated:
 				if n == 0 { // one answer for all mentions
 					continue
@@ -94,6 +101,7 @@ func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.Li
 		}
 		resp.Topics = append(resp.Topics, out)
 	}
+	resp.Topics = append(resp.Topics, denied...)
 	return resp, nil
 }
 

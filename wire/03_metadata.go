@@ -90,7 +90,7 @@ func (m *metadataCall) all() error {
 	topics := m.s.store.Topics()
 	m.topics = make([]kmsg.MetadataResponseTopic, 0, len(topics))
 	for _, t := range topics {
-		if m.s.authorize(m.r, opDescribe, resourceTopic, t.Name()) {
+		if m.s.mayDo(m.r, opDescribe, resourceTopic, t.Name()) {
 			if err := m.describe(t); err != nil {
 				return err
 			}
@@ -139,6 +139,7 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) e
 		seen[name] = true
 		if !m.s.authorize(m.r, opDescribe, resourceTopic, name) {
 			m.fail(&name, storage.TopicID{}, kerr.TopicAuthorizationFailed)
+			m.topics[len(m.topics)-1].IsInternal = false // as of any other that is not to be seen
 			continue
 		}
 		if t, ok := m.s.store.Topic(name); ok {
@@ -162,7 +163,7 @@ func (m *metadataCall) byName(wanted []kmsg.MetadataRequestTopic, create bool) e
 		}
 		m.fail(&name, storage.TopicID{}, err)
 	}
-	m.s.autoCreate(made)
+	m.s.autoCreate(m.r, made)
 	return nil
 }
 
@@ -229,7 +230,7 @@ func (s *Server) partitionState(t *storage.Topic, partition int32) partitionStat
 
 // clusterOperations returns what the caller may do to the cluster, none for one who may not describe it.
 func (s *Server) clusterOperations(r *request) int32 {
-	if !s.authorize(r, opDescribe, resourceCluster, clusterResource) {
+	if !s.authorizeCluster(r, opDescribe) {
 		return 0
 	}
 	return s.authorizedOperations(r, resourceCluster, clusterResource)
@@ -237,16 +238,17 @@ func (s *Server) clusterOperations(r *request) int32 {
 
 // mayCreate reports whether the caller may create a topic of that name.
 func (s *Server) mayCreate(r *request, name string) bool {
-	return s.authorize(r, opCreate, resourceCluster, clusterResource) || s.authorize(r, opCreate, resourceTopic, name)
+	return s.mayDo(r, opCreate, resourceCluster, clusterResource) || s.authorize(r, opCreate, resourceTopic, name)
 }
 
 // autoCreate makes topics because somebody asked for them, with one commit. Another request may have made some
 // meanwhile. More partitions than one CreateTopics may make are not made: Kafka asks its controller with one such
-// request.
-func (s *Server) autoCreate(names []string) {
+// request. Nor are those made that the caller's quota does not allow; the log tells of them.
+func (s *Server) autoCreate(r *request, names []string) {
 	if len(names) == 0 {
 		return
 	}
+	quota := s.mutations(r, 0)
 	var specs []storage.TopicSpec
 	partitions := int64(0)
 	for _, name := range names {
@@ -254,7 +256,11 @@ func (s *Server) autoCreate(names []string) {
 			continue
 		}
 		spec, factor := s.autoCreated(name)
-		if err := s.checkReplicationFactor(factor); err != nil {
+		err := s.checkReplicationFactor(factor)
+		if err == nil && !quota.Take(int(spec.Partitions), s.now()) {
+			err = kerr.ThrottlingQuotaExceeded
+		}
+		if err != nil {
 			s.logger.Warn("topic was not created", "topic", name, "error", err)
 			continue
 		}

@@ -187,7 +187,7 @@ func (s *Server) allOffsets(r *request, fetched []groups.FetchedOffset, requireS
 		for ; i < len(fetched) && fetched[i].Topic == name; i++ {
 			at.Partitions = append(at.Partitions, fetchedOffset(fetched[i], requireStable))
 		}
-		if !s.authorize(r, opDescribe, resourceTopic, name) {
+		if !s.mayDo(r, opDescribe, resourceTopic, name) {
 			continue
 		}
 		if r.version >= 10 {

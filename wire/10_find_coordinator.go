@@ -38,7 +38,7 @@ func (s *Server) findCoordinator(r *request, req *kmsg.FindCoordinatorRequest) (
 		err := s.checkCoordinator(r, req.Version, req.CoordinatorType, key)
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
 		c.Key, c.ErrorCode, c.ErrorMessage = key, errorCode(err), kmsg.StringPtr("")
-		if c.ErrorCode == kerr.InvalidRequest.Code {
+		if c.ErrorCode == kerr.InvalidRequest.Code && req.CoordinatorType != coordinatorOfShare || c.ErrorCode == kerr.ClusterAuthorizationFailed.Code {
 			c.ErrorMessage = errorMessage(err) // Kafka: FindCoordinatorRequest.getErrorResponse
 		}
 		c.NodeID, c.Host, c.Port = s.coordinator(r, err)
@@ -75,7 +75,7 @@ func (s *Server) checkCoordinator(r *request, version int16, kind int8, key stri
 		}
 		return nil
 	case coordinatorOfShare:
-		if version >= 6 && !s.authorize(r, opClusterAction, resourceCluster, clusterResource) {
+		if version >= 6 && !s.authorizeCluster(r, opClusterAction) {
 			return kerr.ClusterAuthorizationFailed
 		}
 		return kerr.InvalidRequest

@@ -5,14 +5,13 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/groups"
 )
 
@@ -115,18 +114,5 @@ func clientHost(remote net.Addr) string {
 	if err != nil {
 		return "/" + remote.String()
 	}
-	addr := peer.Addr().Unmap()
-	if addr.Is4() {
-		return "/" + addr.String()
-	}
-	bits := addr.As16()
-	parts := make([]string, 8)
-	for i := range parts {
-		parts[i] = strconv.FormatUint(uint64(bits[2*i])<<8|uint64(bits[2*i+1]), 16)
-	}
-	host := "/" + strings.Join(parts, ":")
-	if zone := addr.Zone(); zone != "" {
-		host += "%" + zone
-	}
-	return host
+	return "/" + auth.HostText(peer.Addr().Unmap())
 }

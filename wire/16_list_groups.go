@@ -22,9 +22,9 @@ func (s *Server) listGroups(r *request, req *kmsg.ListGroupsRequest) (*kmsg.List
 		resp.ErrorCode = errorCode(err)
 		return resp, nil
 	}
-	all := s.authorize(r, opDescribe, resourceCluster, clusterResource)
+	all := s.mayDo(r, opDescribe, resourceCluster, clusterResource)
 	for _, g := range listed {
-		if !all && !s.authorize(r, opDescribe, resourceGroup, g.ID) {
+		if !all && !s.mayDo(r, opDescribe, resourceGroup, g.ID) {
 			continue
 		}
 		answer := kmsg.NewListGroupsResponseGroup()

@@ -15,12 +15,14 @@ import (
 //
 //	4  counts of -1 for the broker's defaults
 //	5  flexible; what was made, with all its configs
+//	6  THROTTLING_QUOTA_EXCEEDED
 //	7  topic ids
 //
 // A topic can be used when the answer is sent. Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics.
 func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
-	if timedOut(req.TimeoutMillis) {
+	allowed, last := s.splitCreations(r, req)
+	if len(allowed) > 0 && timedOut(req.TimeoutMillis) {
 		for i := range req.Topics {
 			t := failedTopic(req.Topics[i].Topic, kerr.RequestTimedOut)
 			t.ErrorMessage = nil
@@ -28,36 +30,20 @@ func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.
 		}
 		return resp, nil
 	}
-	if err := s.checkTotalPartitions(req); err != nil {
+	if err := s.checkTotalPartitions(allowed); err != nil {
 		for i := range req.Topics {
 			resp.Topics = append(resp.Topics, failedTopic(req.Topics[i].Topic, err))
 		}
 		return resp, nil
 	}
-	var last []kmsg.CreateTopicsResponseTopic // duplicates, and what the caller may not do
-	uses := make(map[string]int, len(req.Topics))
-	for i := range req.Topics {
-		uses[req.Topics[i].Topic]++
-	}
 	var specs []storage.TopicSpec
 	var places []int // of specs, in resp.Topics
-	for i := range req.Topics {
-		t := &req.Topics[i]
-		switch n := uses[t.Topic]; {
-		case n > 1:
-			uses[t.Topic] = 0
-			last = append(last, failedTopic(t.Topic, detail(kerr.InvalidRequest, "the topic is in the request more than once")))
-			continue
-		case n == 0:
-			continue // told already
-		case t.Topic == "__cluster_metadata":
-			last = append(last, failedTopic(t.Topic, detail(kerr.InvalidRequest, "the topic is Kafka's own and cannot be created")))
-			continue
-		case !s.mayCreate(r, t.Topic):
-			last = append(last, failedTopic(t.Topic, detail(kerr.TopicAuthorizationFailed, "not allowed to create the topic")))
-			continue
-		}
+	quota := s.mutations(r, 6)
+	for _, t := range allowed {
 		spec, err := s.topicSpec(t)
+		if err == nil && !quota.Take(int(spec.Partitions), s.now()) {
+			err = kerr.ThrottlingQuotaExceeded
+		}
 		if err != nil {
 			resp.Topics = append(resp.Topics, failedTopic(t.Topic, err))
 			continue
@@ -77,7 +63,38 @@ func (s *Server) createTopics(r *request, req *kmsg.CreateTopicsRequest) (*kmsg.
 		}
 	}
 	resp.Topics = append(resp.Topics, last...)
+	resp.ThrottleMillis = r.throttleBy(quota.Throttle(s.now()))
 	return resp, nil
+}
+
+// splitCreations returns the topics that the caller may make, and the answers for the others: what is in the request more
+// than once, and what it may not. Kafka: ControllerApis.createTopics.
+func (s *Server) splitCreations(r *request, req *kmsg.CreateTopicsRequest) (allowed []*kmsg.CreateTopicsRequestTopic, refused []kmsg.CreateTopicsResponseTopic) {
+	uses := make(map[string]int, len(req.Topics))
+	for i := range req.Topics {
+		uses[req.Topics[i].Topic]++
+	}
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		var err error
+		switch n := uses[t.Topic]; {
+		case n > 1:
+			uses[t.Topic] = 0
+			err = detail(kerr.InvalidRequest, "the topic is in the request more than once")
+		case n == 0:
+			continue // told already
+		case t.Topic == "__cluster_metadata":
+			err = detail(kerr.InvalidRequest, "the topic is Kafka's own and cannot be created")
+		case !s.mayCreate(r, t.Topic):
+			err = detail(kerr.TopicAuthorizationFailed, "not allowed to create the topic")
+		}
+		if err != nil {
+			refused = append(refused, failedTopic(t.Topic, err))
+		} else {
+			allowed = append(allowed, t)
+		}
+	}
+	return allowed, refused
 }
 
 // timedOut reports whether a request to change topics left no time for it: every topic that it names is answered with
@@ -89,10 +106,9 @@ func timedOut(timeoutMs int32) bool { return timeoutMs <= 0 }
 const maxNewPartitions = 10_000
 
 // checkTotalPartitions reports a request that makes too many partitions, whatever else is wrong with it.
-func (s *Server) checkTotalPartitions(req *kmsg.CreateTopicsRequest) error {
+func (s *Server) checkTotalPartitions(topics []*kmsg.CreateTopicsRequestTopic) error {
 	total := int64(0)
-	for i := range req.Topics {
-		t := &req.Topics[i]
+	for _, t := range topics {
 		switch {
 		case len(t.ReplicaAssignment) > 0:
 			total += int64(len(t.ReplicaAssignment))
@@ -227,7 +243,7 @@ func (s *Server) createdTopic(r *request, spec storage.TopicSpec) kmsg.CreateTop
 	t := kmsg.NewCreateTopicsResponseTopic()
 	t.Topic = spec.Name
 	rand.Read(t.TopicID[:]) // for a request that only validates; Kafka makes one up too
-	if !s.authorize(r, opDescribeConfigs, resourceTopic, spec.Name) {
+	if !s.mayDo(r, opDescribeConfigs, resourceTopic, spec.Name) {
 		t.ConfigErrorCode, t.NumPartitions, t.ReplicationFactor = kerr.TopicAuthorizationFailed.Code, -1, -1
 		t.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 		return t

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -11,7 +12,7 @@ import (
 //
 //	3  TOPIC_DELETION_DISABLED
 //	4  flexible
-//	5  error message
+//	5  error message, THROTTLING_QUOTA_EXCEEDED
 //	6  topics by id
 //
 // A topic is gone when the answer is sent; its files follow. Answers are in the order of the request, in which, as in
@@ -41,7 +42,7 @@ func (s *Server) deleteTopics(r *request, req *kmsg.DeleteTopicsRequest) (*kmsg.
 		}
 		return resp, nil
 	}
-	d := topicDeletion{s: s, r: r, uses: map[topicKey]int{}, resolved: map[storage.TopicID]int{}}
+	d := topicDeletion{s: s, r: r, quota: s.mutations(r, 5), uses: map[topicKey]int{}, resolved: map[storage.TopicID]int{}}
 	for i := range req.Topics {
 		d.count(&req.Topics[i])
 	}
@@ -59,6 +60,7 @@ func (s *Server) deleteTopics(r *request, req *kmsg.DeleteTopicsRequest) (*kmsg.
 		answer.ErrorCode, answer.ErrorMessage = errorCode(err), errorMessage(err)
 		resp.Topics = append(resp.Topics, answer)
 	}
+	resp.ThrottleMillis = r.throttleBy(d.quota.Throttle(s.now()))
 	return resp, nil
 }
 
@@ -70,8 +72,9 @@ type topicKey struct {
 
 // topicDeletion is the work on one request.
 type topicDeletion struct {
-	s *Server
-	r *request
+	s     *Server
+	r     *request
+	quota auth.Mutations
 	// uses counts how often the request names a topic in one way, resolved by how many ways.
 	uses     map[topicKey]int
 	resolved map[storage.TopicID]int
@@ -128,7 +131,7 @@ func (d *topicDeletion) delete(t *kmsg.DeleteTopicsRequestTopic, answer *kmsg.De
 	if byID {
 		name = topic.Name()
 	}
-	all := d.s.authorize(d.r, opDelete, resourceCluster, clusterResource)
+	all := d.s.mayDo(d.r, opDelete, resourceCluster, clusterResource)
 	describable := all || d.s.authorize(d.r, opDescribe, resourceTopic, name)
 	if !describable {
 		return kerr.TopicAuthorizationFailed, false
@@ -149,6 +152,9 @@ func (d *topicDeletion) delete(t *kmsg.DeleteTopicsRequestTopic, answer *kmsg.De
 	case n > 1:
 		d.resolved[topic.ID()] = -1 // one answer for both
 		return detail(kerr.InvalidRequest, "the topic is in the request by its name and by its id"), false
+	}
+	if !d.quota.Take(int(topic.Partitions()), d.s.now()) {
+		return kerr.ThrottlingQuotaExceeded, false
 	}
 	return d.s.store.DeleteTopic(topic.ID()), false
 }

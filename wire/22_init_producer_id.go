@@ -46,7 +46,7 @@ func (s *Server) checkInitProducerID(r *request, req *kmsg.InitProducerIDRequest
 		if !s.authorize(r, opWrite, resourceTransactionalID, *req.TransactionalID) {
 			return kerr.TransactionalIDAuthorizationFailed
 		}
-	} else if !s.authorize(r, opIdempotentWrite, resourceCluster, clusterResource) && !s.mayWriteSomeTopic(r) {
+	} else if !s.mayDo(r, opIdempotentWrite, resourceCluster, clusterResource) && !s.mayDoToSome(r, opWrite, resourceTopic) {
 		return kerr.ClusterAuthorizationFailed
 	}
 	if (req.ProducerID == -1) != (req.ProducerEpoch == -1) {
@@ -62,15 +62,4 @@ func (s *Server) checkInitProducerID(r *request, req *kmsg.InitProducerIDRequest
 		return kerr.InvalidTransactionTimeout
 	}
 	return kerr.TransactionalIDAuthorizationFailed
-}
-
-// mayWriteSomeTopic reports whether the caller may write to any topic, which is enough to be an idempotent producer.
-// Kafka: Authorizer.authorizeByResourceType.
-func (s *Server) mayWriteSomeTopic(r *request) bool {
-	for _, t := range s.store.Topics() {
-		if s.authorize(r, opWrite, resourceTopic, t.Name()) {
-			return true
-		}
-	}
-	return false
 }

@@ -20,7 +20,7 @@ func (s *Server) offsetForLeaderEpoch(r *request, req *kmsg.OffsetForLeaderEpoch
 	resp := &kmsg.OffsetForLeaderEpochResponse{
 		Version: req.Version, Topics: make([]kmsg.OffsetForLeaderEpochResponseTopic, len(req.Topics)),
 	}
-	everything := s.authorize(r, opClusterAction, resourceCluster, clusterResource)
+	everything := s.mayDo(r, opClusterAction, resourceCluster, clusterResource)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		out := &resp.Topics[i]

@@ -310,7 +310,11 @@ func (c *BrokerConfig) describeBroker() []describedConfig {
 	out := make([]describedConfig, 0, len(brokerConfigs))
 	for i := range brokerConfigs {
 		d := &brokerConfigs[i]
-		if _, set := v.set[d.Name]; d.Internal && !set {
+		switch _, set := v.set[d.Name]; {
+		case (d.Internal || d.effect == unlisted) && !set:
+			continue
+		case d.effect == unlisted:
+			out = append(out, c.describeUnknown(d.Name))
 			continue
 		}
 		var value *string

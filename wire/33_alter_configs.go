@@ -24,7 +24,7 @@ func (s *Server) alterConfigs(r *request, req *kmsg.AlterConfigsRequest) (*kmsg.
 	for i, err := range s.alterAll(r, all) {
 		out := &resp.Resources[i]
 		out.ResourceType, out.ResourceName = req.Resources[i].ResourceType, all[i].name
-		out.ErrorCode, out.ErrorMessage = errorCode(err), errorMessage(err)
+		out.ErrorCode, out.ErrorMessage = errorCode(err), alterationMessage(err)
 	}
 	return resp, nil
 }

@@ -24,7 +24,7 @@ import (
 // describeLogDirs answers a DescribeLogDirs request.
 func (s *Server) describeLogDirs(r *request, req *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
 	resp := &kmsg.DescribeLogDirsResponse{Version: req.Version, Dirs: []kmsg.DescribeLogDirsResponseDir{}}
-	if !s.authorize(r, opDescribe, resourceCluster, clusterResource) {
+	if !s.authorizeCluster(r, opDescribe) {
 		resp.ErrorCode = kerr.ClusterAuthorizationFailed.Code
 		return resp, nil
 	}

@@ -5,29 +5,24 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/auth"
 )
 
 // CreatePartitions, version 0 to 3.
 //
 //	2  flexible
-//	3  (clients know THROTTLING_QUOTA_EXCEEDED)
+//	3  THROTTLING_QUOTA_EXCEEDED
 //
 // Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitions.
 func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest) (*kmsg.CreatePartitionsResponse, error) {
 	resp := req.ResponseKind().(*kmsg.CreatePartitionsResponse)
-	if timedOut(req.TimeoutMillis) {
-		for i := range req.Topics {
-			answer := kmsg.NewCreatePartitionsResponseTopic()
-			answer.Topic, answer.ErrorCode = req.Topics[i].Topic, kerr.RequestTimedOut.Code
-			resp.Topics = append(resp.Topics, answer)
-		}
-		return resp, nil
-	}
 	uses := make(map[string]int, len(req.Topics))
 	for i := range req.Topics {
 		uses[req.Topics[i].Topic]++
 	}
 	total := int64(0)
+	quota := s.mutations(r, 3)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		var err error
@@ -39,13 +34,22 @@ func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest)
 			err = detail(kerr.InvalidRequest, "the topic is in the request more than once")
 		case !s.authorize(r, opAlter, resourceTopic, t.Topic):
 			err = kerr.TopicAuthorizationFailed
+		case timedOut(req.TimeoutMillis): // the controller is asked nothing before there is a topic for it
+			resp.Topics = resp.Topics[:0]
+			for i := range req.Topics {
+				answer := kmsg.NewCreatePartitionsResponseTopic()
+				answer.Topic, answer.ErrorCode = req.Topics[i].Topic, kerr.RequestTimedOut.Code
+				resp.Topics = append(resp.Topics, answer)
+			}
+			return resp, nil
 		default:
 			var added int32
-			added, err = s.checkAdded(t)
+			added, err = s.checkAdded(t, &quota)
 			total += int64(added)
 		}
 		resp.Topics = append(resp.Topics, partitionsAnswer(t.Topic, err))
 	}
+	resp.ThrottleMillis = r.throttleBy(quota.Throttle(s.now()))
 	// Kafka collects what it makes for all topics, and fails the request when that is too much.
 	if total > maxNewPartitions {
 		resp.Topics = resp.Topics[:0]
@@ -73,14 +77,14 @@ func (s *Server) createPartitions(r *request, req *kmsg.CreatePartitionsRequest)
 func partitionsAnswer(topic string, err error) kmsg.CreatePartitionsResponseTopic {
 	answer := kmsg.NewCreatePartitionsResponseTopic()
 	answer.Topic, answer.ErrorCode, answer.ErrorMessage = topic, errorCode(err), errorMessage(err)
-	if err == error(kerr.UnknownTopicOrPartition) {
-		answer.ErrorMessage = nil // Kafka: ReplicationControlManager.createPartition says nothing about it
+	if err == error(kerr.UnknownTopicOrPartition) || err == error(kerr.TopicAuthorizationFailed) {
+		answer.ErrorMessage = nil // Kafka: ControllerApis.createPartitions and ReplicationControlManager say nothing about it
 	}
 	return answer
 }
 
-// checkAdded returns how many partitions are asked for beyond those that a topic has.
-func (s *Server) checkAdded(t *kmsg.CreatePartitionsRequestTopic) (int32, error) {
+// checkAdded returns how many partitions are asked for beyond those that a topic has, and takes them from the quota.
+func (s *Server) checkAdded(t *kmsg.CreatePartitionsRequestTopic, quota *auth.Mutations) (int32, error) {
 	topic, ok := s.store.Topic(t.Topic)
 	if !ok {
 		return 0, kerr.UnknownTopicOrPartition
@@ -91,6 +95,9 @@ func (s *Server) checkAdded(t *kmsg.CreatePartitionsRequestTopic) (int32, error)
 		return 0, detail(kerr.InvalidPartitions, fmt.Sprintf("the topic has %d partitions, and %d are not more", have, t.Count))
 	} else if t.Assignment != nil && len(t.Assignment) != int(added) {
 		return 0, detail(kerr.InvalidReplicaAssignment, fmt.Sprintf("%d assignments for %d new partitions", len(t.Assignment), added))
+	}
+	if !quota.Take(int(added), s.now()) {
+		return 0, kerr.ThrottlingQuotaExceeded
 	}
 	for i := range t.Assignment {
 		if err := s.checkReplicas(t.Assignment[i].Replicas); err != nil {

@@ -29,7 +29,7 @@ func (s *Server) electLeaders(r *request, req *kmsg.ElectLeadersRequest) (*kmsg.
 	resp := &kmsg.ElectLeadersResponse{Version: req.Version, Topics: []kmsg.ElectLeadersResponseTopic{}}
 	all := req.Topics == nil
 	switch {
-	case !s.authorize(r, opAlter, resourceCluster, clusterResource):
+	case !s.authorizeCluster(r, opAlter):
 		refuseElections(resp, req, kerr.ClusterAuthorizationFailed)
 	case !all && len(req.Topics) == 0:
 		// Nothing to do, in whatever time and way.

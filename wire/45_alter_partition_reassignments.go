@@ -21,7 +21,7 @@ func (s *Server) alterPartitionReassignments(r *request, req *kmsg.AlterPartitio
 	resp := req.ResponseKind().(*kmsg.AlterPartitionAssignmentsResponse)
 	var refused error
 	switch {
-	case !s.authorize(r, opAlter, resourceCluster, clusterResource):
+	case !s.authorizeCluster(r, opAlter):
 		refused = kerr.ClusterAuthorizationFailed
 	case len(req.Topics) == 0:
 		// Kafka answers with what a response is made with: an empty message, and true whatever was asked.

@@ -14,7 +14,7 @@ import (
 // listPartitionReassignments answers a ListPartitionReassignments request.
 func (s *Server) listPartitionReassignments(r *request, req *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
 	resp := &kmsg.ListPartitionReassignmentsResponse{Version: req.Version, Topics: []kmsg.ListPartitionReassignmentsResponseTopic{}}
-	if s.authorize(r, opDescribe, resourceCluster, clusterResource) {
+	if s.authorizeCluster(r, opDescribe) {
 		return resp, nil
 	}
 	err := kerr.ClusterAuthorizationFailed

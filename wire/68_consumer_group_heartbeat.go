@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/groups"
 )
 
@@ -21,7 +22,11 @@ func (s *Server) consumerGroupHeartbeat(r *request, req *kmsg.ConsumerGroupHeart
 		resp.ErrorCode = errorCode(err)
 		return resp, nil
 	}
-	maySee := func(topic string) bool { return s.authorize(r, opDescribe, resourceTopic, topic) }
+	var caller auth.Caller
+	if s.authorizer != nil {
+		caller = *r.asCaller() // the topics of a regular expression may be looked for later
+	}
+	maySee := func(topic string) bool { return s.allows(&caller, opDescribe, resourceTopic, topic) }
 	for _, topic := range req.SubscribedTopicNames {
 		if !maySee(topic) {
 			resp.ErrorCode = kerr.TopicAuthorizationFailed.Code

@@ -20,7 +20,7 @@ var listedKinds = []int8{kindGroup, kindClientMetrics, kindBrokerLogger, kindBro
 // listConfigResources answers a ListConfigResources request.
 func (s *Server) listConfigResources(r *request, req *kmsg.ListConfigResourcesRequest) (*kmsg.ListConfigResourcesResponse, error) {
 	resp := &kmsg.ListConfigResourcesResponse{Version: req.Version, ConfigResources: []kmsg.ListConfigResourcesResponseConfigResource{}}
-	if !s.authorize(r, opDescribeConfigs, resourceCluster, clusterResource) {
+	if !s.authorizeCluster(r, opDescribeConfigs) {
 		resp.ErrorCode = kerr.ClusterAuthorizationFailed.Code
 		return resp, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 )
@@ -21,7 +22,8 @@ import (
 // Kafka: KafkaApis.handleShareFetchRequest, SharePartitionManager.newContext and fetchMessages.
 //
 // Differs from Kafka: partitions come in the order in which they were served, in Kafka in none. The first of them may
-// have the bytes that are left when the maximum is divided, in Kafka a random one.
+// have the bytes that are left when the maximum is divided, in Kafka a random one. An answer over the client's quota has
+// its records and makes the client rest; Kafka leaves them out, and nobody gets them until their locks end.
 
 // shareFetchCall is one ShareFetch under way.
 type shareFetchCall struct {
@@ -70,6 +72,9 @@ func (s *Server) shareFetch(r *request, req *kmsg.ShareFetchRequest) (*encoded, 
 		MaxRecords: int(req.MaxRecords), BatchSize: int(req.BatchSize), RecordLimit: req.ShareAcquireMode == 1,
 		MaxBytes: min(int(req.MaxBytes), int(s.config.Int("fetch.max.bytes")), s.answers.share()),
 	}
+	if n, ok := s.mostFetched(r); ok {
+		fetch.MaxBytes = min(fetch.MaxBytes, n)
+	}
 	fetch.MinBytes = min(int(req.MinBytes), fetch.MaxBytes)
 	renews := req.IsRenewAck
 	told := s.acknowledge(r, f.group, f.member, acks, renews)
@@ -83,7 +88,11 @@ func (s *Server) shareFetch(r *request, req *kmsg.ShareFetchRequest) (*encoded, 
 	if f.epoch == share.EpochClose {
 		_ = s.shares.CloseSession(f.group, f.member) // it may have gone meanwhile
 	}
-	return f.encode(), nil
+	e := f.encode()
+	if wait := s.charge(auth.FetchQuota, r, float64(lengthSize+e.size())); wait > 0 {
+		setThrottle(e, r.throttleBy(wait))
+	}
+	return e, nil
 }
 
 // checkShareMember checks who fetches or acknowledges.

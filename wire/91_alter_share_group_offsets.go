@@ -11,7 +11,8 @@ import (
 // AlterShareGroupOffsets, key 91, version 0 (KIP-932).
 //
 // The group must have no members; it is made when there is none. Topics that do not exist or that the caller may not
-// read come first, each once.
+// read come first, each once. Differs from Kafka: the id of a topic that the caller may not read is not told, which would
+// say that it exists.
 //
 // Kafka: KafkaApis.handleAlterShareGroupOffsetsRequest, GroupMetadataManager.alterShareGroupOffsets.
 func (s *Server) alterShareGroupOffsets(r *request, req *kmsg.AlterShareGroupOffsetsRequest) (*kmsg.AlterShareGroupOffsetsResponse, error) {

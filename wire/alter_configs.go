@@ -67,6 +67,9 @@ func (s *Server) alter(r *request, a *alteration) error {
 		return detail(kerr.InvalidRequest, fmt.Sprintf("resources of kind %d have no configs to alter", a.kind))
 	}
 	if err := s.mayConfigure(r, opAlterConfigs, a.kind, a.name); err != nil {
+		if a.kind == kindBroker || a.kind == kindBrokerLogger {
+			return errBrokerDenied
+		}
 		return err
 	}
 	if a.kind == kindBrokerLogger {
@@ -83,6 +86,18 @@ func (s *Server) alter(r *request, a *alteration) error {
 		return s.alterOwn(a, "a subscription to client metrics without a name", checkClientMetrics)
 	}
 	return s.alterOwn(a, "configs for all groups are set as configs of brokers", s.config.checkGroup)
+}
+
+// errBrokerDenied is the denial of a broker's own configs, which Kafka's broker gives without words before it asks the
+// controller.
+var errBrokerDenied = detail(kerr.ClusterAuthorizationFailed, "not allowed to alter a broker")
+
+// alterationMessage is errorMessage for the outcome of an alteration.
+func alterationMessage(err error) *string {
+	if err == errBrokerDenied {
+		return nil
+	}
+	return errorMessage(err)
 }
 
 // alterOwn alters the configs of a group or a subscription, which need not exist otherwise. nameless says why there is

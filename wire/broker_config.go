@@ -35,6 +35,7 @@ type effect int8
 const (
 	honoured effect = iota // it does what it does in Kafka
 	inert                  // accepted and reported
+	unlisted               // honoured; reported when it is set, as Kafka reports what it has in no table
 )
 
 // BrokerConfig holds the broker's configuration by Kafka's names: what was set at
@@ -59,6 +60,9 @@ func NewBrokerConfig(static map[string]string) (*BrokerConfig, error) {
 	var faults []error
 	for name, value := range static {
 		d, ok := brokerConfigDef(name)
+		if !ok {
+			d, _, ok = listenerConfigDef(name)
+		}
 		if !ok {
 			faults = append(faults, fmt.Errorf("broker config %q is not known%s", name, nearest(name)))
 			continue
@@ -90,13 +94,19 @@ func KnownBrokerConfig(name string) (known bool, nearestName string) {
 	if _, ok := brokerConfigDef(name); ok {
 		return true, ""
 	}
+	if _, _, ok := listenerConfigDef(name); ok {
+		return true, ""
+	}
 	return false, nearestBrokerConfig(name)
 }
 
 // BrokerConfigHasEffect reports whether a known broker config does anything here.
 func BrokerConfigHasEffect(name string) bool {
+	if _, effect, ok := listenerConfigDef(name); ok {
+		return effect
+	}
 	d, ok := brokerConfigDef(name)
-	return ok && d.effect == honoured
+	return ok && d.effect != inert
 }
 
 // check validates one value and says what was wanted.
@@ -134,7 +144,10 @@ func (c *BrokerConfig) IsSet(name string) bool {
 // Int returns the effective value of a numeric config. The table's check has
 // seen the value, so that a value that is no number is our bug.
 func (c *BrokerConfig) Int(name string) int64 {
-	v := c.String(name)
+	return mustNumber(name, c.String(name))
+}
+
+func mustNumber(name, v string) int64 {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil {
 		panic(fmt.Sprintf("wire: broker config %s is %q, not a number", name, v))
@@ -161,8 +174,13 @@ func (c *BrokerConfig) Bool(name string) bool {
 // List returns the effective value of a list config without its blanks; an
 // empty value is an empty list.
 func (c *BrokerConfig) List(name string) []string {
+	return words(c.String(name))
+}
+
+// words splits a list and takes the blanks away.
+func words(list string) []string {
 	var out []string
-	for _, s := range strings.Split(c.String(name), ",") {
+	for _, s := range strings.Split(list, ",") {
 		if s = strings.TrimSpace(s); s != "" {
 			out = append(out, s)
 		}

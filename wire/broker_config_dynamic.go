@@ -151,7 +151,7 @@ func (c *BrokerConfig) checkTogether(now, next *brokerValues) error {
 			return fmt.Errorf("%s: not to be changed while the broker runs", name)
 		}
 	}
-	return nil
+	return checkSameProtocols(now, next)
 }
 
 // checkLocalRetention checks the tiered part of retention, in ms or in bytes. Kafka: DynamicLogConfig.

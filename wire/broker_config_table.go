@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -17,6 +18,8 @@ import (
 // Kafka: AbstractKafkaConfig.CONFIG_DEF, DynamicBrokerConfig.
 var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "advertised.listeners", Type: storage.ConfigList, Doc: "Addresses that clients are told to connect to, NAME://HOST:PORT for each listener; the bound address where none is given."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "allow.everyone.if.no.acl.found", Type: storage.ConfigBoolean, Doc: "With an authorizer: allow everyone what no ACL speaks of; false when it is not set."}, readOnly, unlisted},
+	{storage.ConfigDef{Name: "authorizer.class.name", Type: storage.ConfigString, Default: "", HasDefault: true, Valid: isAuthorizer, ValidText: "[" + standardAuthorizer + "] or empty", Doc: "What decides who may do what: Kafka's StandardAuthorizer, by ACLs; empty allows everyone everything."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "auto.create.topics.enable", Type: storage.ConfigBoolean, Default: "true", HasDefault: true, Doc: "Make a topic when a client asks for its metadata and it does not exist."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "broker.id", Type: storage.ConfigInt, Default: "-1", HasDefault: true, Doc: "The older name of node.id."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "broker.rack", Type: storage.ConfigString, Doc: "Rack that the broker reports in Metadata; none by default."}, readOnly, honoured},
@@ -24,8 +27,12 @@ var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "compression.lz4.level", Type: storage.ConfigInt, Default: "9", HasDefault: true, Valid: storage.Between(1, 17), ValidText: "[1,...,17]", Doc: "Level of lz4 where the broker compresses."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "compression.type", Type: storage.ConfigString, Default: "producer", HasDefault: true, Valid: storage.OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), ValidText: "[uncompressed, zstd, lz4, snappy, gzip, producer]", Doc: "Codec that batches are stored in; producer keeps what the producer used."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "compression.zstd.level", Type: storage.ConfigInt, Default: "3", HasDefault: true, Valid: storage.Between(-131072, 22), ValidText: "[-131072,...,22]", Doc: "Level of zstd where the broker compresses."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "connection.failed.authentication.delay.ms", Type: storage.ConfigInt, Default: "100", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How long the answer to a client that failed to authenticate, and the end of its connection, are held back."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "connections.max.idle.ms", Type: storage.ConfigLong, Default: "600000", HasDefault: true, Doc: "Close a connection that was silent for this long."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "connections.max.reauth.ms", Type: storage.ConfigLong, Default: "0", HasDefault: true, Doc: "How long a client that authenticated is served before it has to do so again on the same connection; 0 is for ever. Also as listener.name.LISTENER.MECHANISM.connections.max.reauth.ms."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "controller.listener.names", Type: storage.ConfigList, Doc: "Listeners that Kafka's controllers would use; they are dropped here."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "controller.quota.window.num", Type: storage.ConfigInt, Default: "11", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Windows over which the quota for partitions made and deleted may be saved up."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "controller.quota.window.size.seconds", Type: storage.ConfigInt, Default: "1", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Length of such a window."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "default.replication.factor", Type: storage.ConfigInt, Default: "1", HasDefault: true, Doc: "Replication factor of a topic created without one."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "delete.topic.enable", Type: storage.ConfigBoolean, Default: "true", HasDefault: true, Doc: "Allow topics to be deleted."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "fetch.max.bytes", Type: storage.ConfigInt, Default: "57671680", HasDefault: true, Valid: storage.AtLeast(1024), ValidText: "[1024,...]", Doc: "Most bytes in the answer to one Fetch; a first batch may exceed it."}, readOnly, honoured},
@@ -74,6 +81,7 @@ var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "group.share.partition.max.record.locks", Type: storage.ConfigInt, Default: "2000", HasDefault: true, Valid: storage.Between(100, 10000), ValidText: "[100,...,10000]", Doc: "How many records of a partition a share group without a config of its own may have under way."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "group.share.record.lock.duration.ms", Type: storage.ConfigInt, Default: "30000", HasDefault: true, Valid: storage.Between(1000, 3600000), ValidText: "[1000,...,3600000]", Doc: "How long a member of a share group without a config of its own has a record to itself."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "group.share.session.timeout.ms", Type: storage.ConfigInt, Default: "45000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "How long a member of a share group without a config of its own may be silent."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "listener.security.protocol.map", Type: storage.ConfigString, Default: "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", HasDefault: true, Doc: "Security protocol of each listener name. PLAINTEXT and SASL_PLAINTEXT are served; SSL and SASL_SSL are not yet."}, perBroker, honoured},
 	{storage.ConfigDef{Name: "listeners", Type: storage.ConfigList, Default: "PLAINTEXT://:9092", HasDefault: true, Doc: "Addresses to serve on, NAME://HOST:PORT."}, perBroker, honoured},
 	{storage.ConfigDef{Name: "log.cleaner.backoff.ms", Type: storage.ConfigLong, Default: "15000", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How long the cleaner sleeps when no log needs it."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "log.cleaner.dedupe.buffer.size", Type: storage.ConfigLong, Default: "134217728", HasDefault: true, Doc: "Bytes for the offset maps of all cleaner threads: a slot of 20 for each key, and the length of a key of more than 16 bytes on top."}, clusterWide, honoured},
@@ -113,6 +121,7 @@ var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "log.roll.ms", Type: storage.ConfigLong, Doc: "Time, by record timestamps, after which a segment is closed."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "log.segment.bytes", Type: storage.ConfigInt, Default: "1073741824", HasDefault: true, Valid: storage.AtLeast(1048576), ValidText: "[1048576,...]", Doc: "Size at which a segment is closed."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "log.segment.delete.delay.ms", Type: storage.ConfigLong, Default: "60000", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "How long a deleted file stays before it is removed."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "max.connection.creation.rate", Type: storage.ConfigInt, Default: "2147483647", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Most connections accepted a second; further ones wait."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "max.connections", Type: storage.ConfigInt, Default: "2147483647", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Most connections at once."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "max.connections.per.ip", Type: storage.ConfigInt, Default: "2147483647", HasDefault: true, Valid: storage.AtLeast(0), ValidText: "[0,...]", Doc: "Most connections from one address."}, clusterWide, honoured},
 	{storage.ConfigDef{Name: "max.connections.per.ip.overrides", Type: storage.ConfigString, Default: "", HasDefault: true, Doc: "Bounds of their own for single addresses, host:count."}, clusterWide, honoured},
@@ -134,12 +143,17 @@ var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "process.roles", Type: storage.ConfigList, Valid: storage.ListOf("broker", "controller"), ValidText: "[broker, controller]", Doc: "Roles of the process; here always both in one."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "producer.id.expiration.check.interval.ms", Type: storage.ConfigInt, Default: "600000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "How often silent producers are looked for.", Internal: true}, readOnly, honoured},
 	{storage.ConfigDef{Name: "producer.id.expiration.ms", Type: storage.ConfigInt, Default: "86400000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Time after which a silent producer's state is dropped. A change while it runs is kept and reported; what was set at the start holds."}, clusterWide, honoured},
+	{storage.ConfigDef{Name: "quota.window.num", Type: storage.ConfigInt, Default: "11", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Windows over which quotas for bytes, time and connections are measured, the one that has begun among them."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "quota.window.size.seconds", Type: storage.ConfigInt, Default: "1", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Length of such a window."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "sasl.enabled.mechanisms", Type: storage.ConfigList, Default: "GSSAPI", HasDefault: true, Doc: "SASL mechanisms of the listeners that have SASL, or of one as listener.name.LISTENER.sasl.enabled.mechanisms. PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are served."}, perBroker, honoured},
+	{storage.ConfigDef{Name: "sasl.server.max.receive.size", Type: storage.ConfigInt, Default: "524288", HasDefault: true, Doc: "Largest frame of a client that has not authenticated."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "share.coordinator.cold.partition.snapshot.interval.ms", Type: storage.ConfigInt, Default: "300000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "How old the snapshot of a share partition may get before it is written anew.", Internal: true}, readOnly, honoured},
 	{storage.ConfigDef{Name: "share.coordinator.snapshot.update.records.per.snapshot", Type: storage.ConfigInt, Default: "500", HasDefault: true, Valid: storage.Between(0, 500), ValidText: "[0,...,500]", Doc: "Updates of a share partition between two snapshots."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "share.coordinator.state.topic.num.partitions", Type: storage.ConfigInt, Default: "50", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Partitions that __share_group_state is made with."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "share.coordinator.state.topic.prune.interval.ms", Type: storage.ConfigInt, Default: "300000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "How often __share_group_state is freed of what snapshots have made superfluous.", Internal: true}, readOnly, honoured},
 	{storage.ConfigDef{Name: "share.coordinator.state.topic.segment.bytes", Type: storage.ConfigInt, Default: "104857600", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Segment size that __share_group_state is made with."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "socket.request.max.bytes", Type: storage.ConfigInt, Default: "104857600", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Largest frame; keys other than Produce have smaller bounds of their own."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "super.users", Type: storage.ConfigString, Valid: areSuperUsers, ValidText: "TYPE:NAME;…", Doc: "With an authorizer: principals that may do everything, with semicolons between, as User:alice;User:bob."}, readOnly, unlisted},
 	{storage.ConfigDef{Name: "transaction.max.timeout.ms", Type: storage.ConfigInt, Default: "900000", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Longest timeout that a transactional producer may ask for."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "transaction.state.log.min.isr", Type: storage.ConfigInt, Default: "2", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "min.insync.replicas of __transaction_state; 1 on one broker."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "transaction.state.log.num.partitions", Type: storage.ConfigInt, Default: "50", HasDefault: true, Valid: storage.AtLeast(1), ValidText: "[1,...]", Doc: "Partitions that __transaction_state is made with."}, readOnly, honoured},
@@ -184,4 +198,18 @@ func oneOfFold(values ...string) func(string) error {
 		}
 		return nil
 	}
+}
+
+// isAuthorizer accepts the authorizer that there is, and none.
+func isAuthorizer(class string) error {
+	if class != "" && class != standardAuthorizer {
+		return fmt.Errorf("there is no such authorizer here, want %s, or nothing for none", standardAuthorizer)
+	}
+	return nil
+}
+
+// areSuperUsers accepts principals with semicolons between.
+func areSuperUsers(users string) error {
+	_, err := auth.NewAuthorizer(users, false)
+	return err
 }

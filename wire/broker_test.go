@@ -201,7 +201,7 @@ func (b *broker) through(a *api, req kmsg.Request) (kmsg.Response, error) {
 		b.t.Fatalf("decode the request: %v", err)
 	}
 	r := b.r
-	r.key, r.version = req.Key(), req.GetVersion()
+	r.key, r.version, r.size = req.Key(), req.GetVersion(), len(frameOf(req, 0))-lengthSize
 	var resp response
 	var err error
 	if a.start != nil {

@@ -44,6 +44,7 @@ type conn struct {
 	start, end   int
 	readDeadline time.Time
 	clientID     string // of the last request, so that it need not be copied again
+	session      session
 
 	// Only the writer uses these.
 	writeDeadline time.Time
@@ -89,6 +90,7 @@ func (s *Server) newConn(l *Listener, socket net.Conn) *conn {
 		hurry:   make(chan struct{}, 1),
 		in:      make([]byte, readBufferSize),
 	}
+	c.session.principal = anonymous
 	c.ctx, c.cancel = context.WithCancel(s.stopping)
 	c.gone, c.leave = context.WithCancel(s.killed)
 	c.active.Store(time.Now().UnixNano())
@@ -119,6 +121,11 @@ func (c *conn) serve() {
 		c.server.shares.Disconnected(c)
 	}
 	attrs := []any{"listener", c.listener.Name, "remote", c.socket.RemoteAddr().String(), "reason", err}
+	if _, ok := errors.AsType[*authenticationError](err); ok {
+		c.server.counts.unauthenticated.Add(1)
+		c.server.refusedLines.warn(c.server, "client not authenticated", attrs...)
+		return
+	}
 	if _, ok := errors.AsType[*frameError](err); ok {
 		c.server.counts.malformed.Add(1)
 		c.server.closedLines.warn(c.server, "connection closed", attrs...)
@@ -130,11 +137,31 @@ func (c *conn) serve() {
 // read is the reader: it cuts frames and hands calls on until it cannot.
 func (c *conn) read() error {
 	s := c.server
+	if c.listener.SASL != nil {
+		if err := c.authenticate(nil); err != nil {
+			return err
+		}
+	}
 	barrier := false // the last call handed on has to be through before the next starts
 	for {
+		if !barrier { // a client that must rest holds no memory for its next request meanwhile
+			if err := c.awaitUnmuted(); err != nil {
+				return err
+			}
+		}
 		frame, err := c.nextFrame()
 		if err != nil {
 			return err
+		}
+		if !c.session.ends.IsZero() {
+			renewed, err := c.renew(frame, barrier)
+			if err != nil {
+				return err
+			}
+			if renewed {
+				barrier = false
+				continue
+			}
 		}
 		// A large request may take many times its length once it is decoded, and so it is decoded when its turn has come.
 		large := len(frame.B) > largeBody
@@ -182,7 +209,7 @@ func (c *conn) awaitTurn(barrier bool) error {
 
 // describe fills in what the connection knows about a request.
 func (c *conn) describe(r *request) {
-	r.ctx, r.listener, r.remote, r.principal, r.conn = c.ctx, c.listener, c.socket.RemoteAddr(), anonymous, c
+	r.ctx, r.listener, r.remote, r.principal, r.conn = c.ctx, c.listener, c.socket.RemoteAddr(), c.session.principal, c
 	r.softwareName, r.softwareVersion, r.hurry = c.softwareName, c.softwareVersion, c.hurry
 }
 
@@ -238,23 +265,31 @@ func (c *conn) frameDone() {
 // mute keeps the connection from starting anything for a while. Kafka: KIP-219.
 func (c *conn) mute(d time.Duration) {
 	if d > 0 {
+		c.server.counts.throttled.Add(1)
 		c.mutedUntil.Store(c.server.now().Add(d).UnixNano())
 	}
 }
 
-// awaitUnmuted waits until the next call may start.
+// awaitUnmuted waits until the next call may start. It gives up when that takes longer than the idle time.
 func (c *conn) awaitUnmuted() error {
 	until := c.mutedUntil.Load()
 	if until == 0 {
 		return nil
 	}
 	for {
-		left := until - c.server.now().UnixNano()
+		left := time.Duration(until - c.server.now().UnixNano())
 		if left <= 0 {
 			c.mutedUntil.Store(0)
 			return nil
 		}
-		t := time.NewTimer(time.Duration(left))
+		idle := time.Until(time.Unix(0, c.active.Load()).Add(c.server.idle))
+		if idle <= 0 && c.inFlight.Load() == 0 {
+			return errIdle
+		}
+		if idle <= 0 { // an answer is on its way
+			idle = c.server.idle
+		}
+		t := time.NewTimer(min(left, idle))
 		select {
 		case <-t.C:
 		case <-c.ctx.Done():

@@ -45,7 +45,9 @@ func (s *Server) newCall(frame *buffer, lastClientID string) (*call, error) {
 		s.counts.unsupported.Add(1)
 		return nil, frameErrorf("api key %d is not served", h.key)
 	}
+	began := s.stopwatch()
 	c := &call{api: a, frame: frame}
+	c.size = len(frame.B)
 	c.key, c.version, c.correlationID = h.key, h.version, h.correlationID
 	c.clientID, c.clientIDNull = lastClientID, h.clientID == nil
 	if string(h.clientID) != lastClientID {
@@ -65,6 +67,7 @@ func (s *Server) newCall(frame *buffer, lastClientID string) (*call, error) {
 	if err := s.decode(c, body); err != nil {
 		return nil, fmt.Errorf("api key %d version %d: %w", h.key, h.version, err)
 	}
+	c.busy = s.lap(began)
 	return c, nil
 }
 
@@ -111,22 +114,33 @@ func readMessage(msg kmsg.Request, body []byte) (err error) {
 
 // start does the part of the call that must happen in the order of the requests.
 func (s *Server) start(c *call) (err error) {
+	began := s.stopwatch()
 	c.finish, err = c.api.start(s, &c.request, c.message)
+	if req, ok := c.message.(*kmsg.ProduceRequest); ok && req.Acks != 0 { // Kafka: sendNoOpResponseExemptThrottle
+		s.chargeTime(c, began)
+	}
 	return err
 }
 
 // answer does the rest of the call and returns the response, nil when none is sent. An error drops the connection.
 // What was started is waited for under ctx.
-func (s *Server) answer(ctx context.Context, c *call) (response, error) {
+func (s *Server) answer(ctx context.Context, c *call) (resp response, err error) {
 	switch {
 	case c.message == nil:
 		return s.unsupportedAPIVersions(), nil
 	case c.finish != nil:
-		return c.finish(ctx)
+		resp, err = c.finish(ctx)
 	case c.api.start != nil:
 		return nil, nil // started, and nothing to wait for
+	default:
+		began := s.stopwatch()
+		resp, err = c.api.serve(s, &c.request, c.message)
+		s.chargeTime(c, began)
 	}
-	return c.api.serve(s, &c.request, c.message)
+	if c.throttle > 0 && err == nil && resp != nil {
+		setThrottle(resp, int32(c.throttle.Milliseconds()))
+	}
+	return resp, err
 }
 
 // tagged reports whether the answer's header has a tag section. Those of ApiVersions never have, so that a client which

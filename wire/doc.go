@@ -20,6 +20,9 @@
 // when all before it are answered, and the reader starts nothing after it until it is answered; only the next frame is
 // read ahead. So a parked Fetch holds up what follows it, as in Kafka.
 //
+// On a listener with SASL the reader first goes through authentication (sasl.go), for which it is the writer too: nothing
+// is handed on before, and nothing is under way when a session is renewed.
+//
 // # Memory
 //
 // A frame's length is checked against the limit of its key before anything is allocated for it (limits.go). What frames

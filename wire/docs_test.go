@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
@@ -78,6 +79,23 @@ func configsPage() string {
 		if d := &honouredConfigs[i]; !strings.HasPrefix(d.Name, "gateway.") {
 			fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s |\n", d.Name, defaultText(&d.ConfigDef), validText(&d.ConfigDef), d.dynamic.text(), cell(d.Doc))
 		}
+	}
+	w.WriteString("\n## Configs of one listener\n\n" +
+		"For the listener NAME as `listener.name.NAME.CONFIG`, or where it says so for one SASL mechanism of it as\n" +
+		"`listener.name.NAME.MECHANISM.CONFIG`, with name and mechanism in lower case. They hold from the next start on.\n\n" +
+		"| config | for a mechanism | |\n| --- | --- | --- |\n")
+	for _, o := range ofListener {
+		byMechanism, doc := "no", o.doc
+		if o.needed {
+			byMechanism = "always"
+		} else if o.byMechanism {
+			byMechanism = "or for all"
+		}
+		if doc == "" {
+			d, _ := brokerConfigDef(o.name)
+			doc = d.Doc
+		}
+		fmt.Fprintf(&w, "| `%s` | %s | %s |\n", o.name, byMechanism, cell(doc))
 	}
 	w.WriteString("\n## Configs of groups\n\n" +
 		"Set for a group's name; the broker configs give the default, and those with `.min.` and `.max.` in their name the\n" +
@@ -174,6 +192,8 @@ func limitsPage() string {
 		}
 	}
 	fmt.Fprintf(&w, "\nA request with a limit above %s has at most %s array elements in all.\n", number(fmt.Sprint(otherFrameLimit)), number(fmt.Sprint(maxElements)))
+	fmt.Fprintf(&w, "\nOn a listener with SASL, a token before authentication has at most the bytes of `sasl.server.max.receive.size`, by\ndefault %s, and every other frame %s.\n",
+		number(c.String("sasl.server.max.receive.size")), number(fmt.Sprint(readBufferSize)))
 	w.WriteString("\n## Memory, files and connections\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
 		{"bytes of requests under way", byDefault("gateway.request.memory.bytes"), fmt.Sprintf("further frames are not read until there is room; meanwhile a client that sends less than %s bytes a second of one it began is cut off, and a fetch that waits is answered with what there is. An eighth is kept for frames of at most %s bytes, and a longer one holds little more than has come when half of the rest is taken", number(fmt.Sprint(stallRate)), number(fmt.Sprint(smallDemand)))},
@@ -182,9 +202,11 @@ func limitsPage() string {
 		{"files synced at a time", byDefault("gateway.sync.threads"), "further ones wait"},
 		{"connections", byDefault("max.connections"), "further ones are not accepted until one closes"},
 		{"connections from one address", byDefault("max.connections.per.ip"), "the connection is closed; `max.connections.per.ip.overrides` makes exceptions"},
+		{"connections accepted a second", byDefault("max.connection.creation.rate"), "further ones wait; a quota `connection_creation_rate` of their address turns them away, and up to " + number(fmt.Sprint(mostTurnedAway)) + " of those are closed only when they have waited"},
 		{"milliseconds that a connection may be silent", byDefault("connections.max.idle.ms"), "it is closed; one with a request under way is not silent"},
 		{"incremental fetch sessions", byDefault("max.incremental.fetch.session.cache.slots"), "the fetch is answered without a session"},
 		{"partitions in all incremental fetch sessions", number(fmt.Sprint(maxSessionPartitions)), "the fetch is answered without a session; a session that grows beyond it is dropped"},
+		{"clients whose use of one kind of quota is remembered", number(fmt.Sprint(auth.MaxMeters)) + ", and " + number(fmt.Sprint(auth.MaxMeterNames)) + " bytes of their names; Kafka has no such limit", "one of them is forgotten, those first that used nothing of late"},
 		{"share sessions", byDefault("group.share.max.share.sessions"), "SHARE_SESSION_LIMIT_REACHED"},
 		{"partitions in all share sessions", number(fmt.Sprint(share.MaxSessionPartitions)) + "; Kafka has no such limit", "SHARE_SESSION_LIMIT_REACHED"},
 	} {
@@ -199,6 +221,10 @@ func limitsPage() string {
 		{"partitions made by one CreateTopics", number(fmt.Sprint(maxNewPartitions)), "POLICY_VIOLATION"},
 		{"partitions made by one Metadata", number(fmt.Sprint(maxNewPartitions)), "none of its topics is made"},
 		{"partitions in an answer to DescribeTopicPartitions", byDefault("max.request.partition.size.limit"), "the answer has a cursor for the rest"},
+		{"quotas changed by one AlterClientQuotas", number(fmt.Sprint(maxQuotaChanges)), "POLICY_VIOLATION"},
+		{"ACLs made by one CreateAcls", number(fmt.Sprint(storage.MaxACLChanges)), "POLICY_VIOLATION for all of them"},
+		{"ACLs deleted by one DeleteAcls", number(fmt.Sprint(storage.MaxACLChanges)), "INVALID_REQUEST for all filters"},
+		{"credentials changed by one AlterUserScramCredentials", number(fmt.Sprint(storage.MaxScramChanges)), "UNKNOWN_SERVER_ERROR for all of them"},
 		{"bytes of text with a committed offset", byDefault("offset.metadata.max.bytes"), "OFFSET_METADATA_TOO_LARGE"},
 		{"offsets in one OffsetCommit", "what fits into one batch of `__consumer_offsets`, as in Kafka", "UNKNOWN_SERVER_ERROR for each, without a look at them"},
 		{"bytes of a regular expression of ConsumerGroupHeartbeat", number(fmt.Sprint(groups.MaxRegexBytes)) + "; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},
@@ -209,8 +235,24 @@ func limitsPage() string {
 	} {
 		fmt.Fprintf(&w, "| %s | %s | %s |\n", row[0], row[1], row[2])
 	}
+	w.WriteString(quotasText)
 	return w.String()
 }
+
+// quotasText says what of Kafka's quotas is different.
+const quotasText = `
+## Quotas
+
+All of Kafka's quotas are enforced, by its formulas and with its order of users and client ids. Of these it has to be known:
+
+- ` + "`request_percentage`" + ` counts the time in which a request is decoded and worked on, in percent of one thread: of a Produce
+  until it waits for the disk, of a Fetch without its waits. Of requests that change something other than records, and of
+  those of members of groups, only the decoding counts. The time of the network is not counted.
+- A Fetch over its ` + "`request_percentage`" + `, and a ShareFetch over any quota, has its records and makes the client wait.
+- What a client used before there was a quota for it is not counted, and a quota of an address is one of an address or
+  ` + "`localhost`" + `, of no other name.
+- A connection that has to wait is not read from, and is closed when that is longer than it may be silent.
+`
 
 // number groups the digits of a number.
 func number(digits string) string {

@@ -60,6 +60,7 @@ var codes = []struct {
 	{storage.ErrInvalidTopicName, kerr.InvalidTopicException},
 	{storage.ErrTopicCollision, kerr.InvalidTopicException},
 	{storage.ErrInvalidPartitions, kerr.InvalidPartitions},
+	{storage.ErrTooManyACLs, kerr.PolicyViolation},
 	{storage.ErrClosed, kerr.KafkaStorageError},
 
 	{storage.ErrOffsetOutOfRange, kerr.OffsetOutOfRange},
@@ -138,10 +139,11 @@ func kafkaError(err error) *kerr.Error {
 	return kerr.UnknownServerError
 }
 
-// errorMessage returns the text that goes with err's code where a response has room for one: nil for nil. An error that
-// is not in the table is told by its code alone, since its text was not written for strangers.
+// errorMessage returns the text that goes with err's code where a response has room for one: nil for nil, and for one
+// of which Kafka has no more to say than its code. An error that is not in the table is told by its code alone, since
+// its text was not written for strangers.
 func errorMessage(err error) *string {
-	if err == nil {
+	if err == nil || err == error(kerr.ThrottlingQuotaExceeded) { // Kafka: ApiError.fromThrowable
 		return nil
 	}
 	text := err.Error()

@@ -194,18 +194,17 @@ func (c *fetchSessions) finish(now time.Time, x fetchContext, read []fetchPartit
 	return 0, 0
 }
 
-// mustSend reports whether an incremental answer must name the partition, and remembers what it tells.
+// hasNews reports whether an incremental answer must name the partition.
 // Kafka: FetchSession.CachedPartition.maybeUpdateResponseData.
+func (s *sessionPartition) hasNews(p *fetchPartition) bool {
+	return len(p.records) > 0 || p.code != 0 || p.divergingEpoch >= 0 ||
+		s.highWatermark != p.highWatermark || s.logStart != p.logStart
+}
+
+// mustSend is hasNews, and remembers what the answer tells.
 func (s *sessionPartition) mustSend(p *fetchPartition) bool {
-	send := len(p.records) > 0 || p.code != 0 || p.divergingEpoch >= 0
-	if s.highWatermark != p.highWatermark {
-		s.highWatermark = p.highWatermark
-		send = true
-	}
-	if s.logStart != p.logStart {
-		s.logStart = p.logStart
-		send = true
-	}
+	send := s.hasNews(p)
+	s.highWatermark, s.logStart = p.highWatermark, p.logStart
 	if p.code != 0 {
 		s.highWatermark = -1 // so that the partition is sent again when the error is gone
 	}

@@ -16,7 +16,9 @@ func (f *fetchCall) readOrWait(partitions []fetchPartition, deadline time.Time) 
 		return err
 	}
 	f.release() // who waits holds no memory
+	began := f.s.stopwatch()
 	f.wait(partitions, deadline)
+	f.r.waited += f.s.lap(began)
 	_, _, err = f.read(partitions)
 	return err
 }

@@ -40,6 +40,15 @@ func (s *Server) accept(l *Listener) {
 		}
 		delay = 0
 		s.counts.accepted.Add(1)
+		if !s.awaitRate() {
+			_ = socket.Close()
+			return
+		}
+		if wait := s.turnsAway(socket); wait > 0 {
+			s.counts.refused.Add(1)
+			s.wg.Go(func() { s.closeAfter(socket, wait) })
+			continue
+		}
 		c := s.newConn(l, socket)
 		if !s.conns.add(c, s.limitPerIP(c.host())) {
 			s.counts.refused.Add(1)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/kaen-log/gateway/auth"
 )
 
 // request is the context of one call: who asks, what, and where the call came in. Every handler gets one. It belongs
@@ -19,6 +21,8 @@ type request struct {
 	remote   net.Addr
 	// principal as Kafka spells it, such as "User:ANONYMOUS".
 	principal string
+	// caller is the principal and the address as ACLs know them; zero until it is asked for, see asCaller.
+	caller auth.Caller
 
 	clientID     string // "" for null
 	clientIDNull bool
@@ -28,10 +32,15 @@ type request struct {
 	key           int16
 	version       int16
 	correlationID int32
+	size          int // bytes of the request, header included
 
 	// throttle is set by a handler that wants the client to slow down: the response is written at once, then the
 	// connection starts nothing for so long. The handler also puts it into the response (KIP-219).
 	throttle time.Duration
+
+	// busy is how long the server has worked on the request, waited for how long its handler waited for others. Both
+	// stay 0 while no quota asks for them.
+	busy, waited time.Duration
 
 	conn *conn // nil in tests that call a handler directly
 }

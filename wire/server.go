@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kaen-log/gateway/auth"
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
@@ -42,6 +44,8 @@ type Listener struct {
 	net.Listener
 	AdvertisedHost string
 	AdvertisedPort int32
+	// SASL is how clients prove who they are before they are served; nil lets everyone in as User:ANONYMOUS.
+	SASL *SASL
 }
 
 // Server answers Kafka clients on its listeners.
@@ -55,6 +59,8 @@ type Server struct {
 	config    *BrokerConfig
 	listeners []Listener
 	apis      *apiTable
+
+	authorizer *auth.Authorizer // nil lets everyone do everything
 
 	maxConns int64         // Options.MaxConnections, 0 for none
 	maxFrame int32         // socket.request.max.bytes
@@ -82,11 +88,16 @@ type Server struct {
 	killed   context.Context
 	kill     context.CancelFunc
 
+	quotas     clientQuotas
+	turnedAway atomic.Int64 // connections over their address's quota that are not closed yet
+
 	altering sync.Mutex // held while configs change, over the write to the metadata log, so that no change is lost
 
 	starting sync.Mutex // orders Run's first step and Shutdown's
 
-	closedLines, cutLines, fullLines sparseLines
+	closedLines, cutLines, fullLines, refusedLines sparseLines
+
+	decoy *auth.ScramDecoy // for users of SCRAM who are not there
 
 	conns connections
 	wg    sync.WaitGroup // accept loops and connections
@@ -100,6 +111,8 @@ const neverIdle = 10 * 365 * 24 * time.Hour
 // counters are what Stats reports. Written anywhere, without a lock.
 type counters struct {
 	accepted, refused, requests, malformed, unsupported atomic.Int64
+	authenticated, unauthenticated                      atomic.Int64
+	throttled                                           atomic.Int64
 }
 
 // New returns a server. It starts nothing: Run does.
@@ -135,9 +148,14 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
-		apis: apis, maxConns: o.MaxConnections, arrivedAt: arrivedAt,
+		apis: apis, authorizer: newAuthorizer(o.Config), maxConns: o.MaxConnections, arrivedAt: arrivedAt,
 	}
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	s.decoy = auth.NewScramDecoy(secret)
 	s.loadDynamicConfigs()
+	s.loadDynamicSASL()
+	s.openQuotas()
 	s.maxFrame = int32(o.Config.Int("socket.request.max.bytes"))
 	s.idle = neverIdle
 	if ms := o.Config.Int("connections.max.idle.ms"); ms >= 0 && ms < neverIdle.Milliseconds() {
@@ -179,6 +197,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.wg.Wait()
 	s.closedLines.flush(s, "connections closed")
 	s.cutLines.flush(s, "connections cut")
+	s.refusedLines.flush(s, "clients not authenticated")
 	return nil
 }
 
@@ -219,13 +238,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 type Stats struct {
 	Connections  int64 // open now
 	Accepted     int64 // since the start
-	Refused      int64 // over max.connections.per.ip
+	Refused      int64 // over max.connections.per.ip, or a quota of their address
 	Requests     int64 // started
 	Malformed    int64 // frames that ended their connection
 	Unsupported  int64 // of those, for a key or version that is not served
+	Throttled    int64 // whose client had to rest, over a quota
 	RequestBytes int64 // held by frames in flight
 	AnswerBytes  int64 // held by answers in flight
 	MemoryWaits  int64 // how often a frame or an answer waited for memory
+
+	Authentications       int64 // exchanges of SASL that went well
+	FailedAuthentications int64 // and those that did not
 
 	FetchSessions          int64 // incremental fetch sessions
 	FetchSessionPartitions int64 // partitions in them
@@ -242,9 +265,13 @@ func (s *Server) Stats() Stats {
 		Requests:     s.counts.requests.Load(),
 		Malformed:    s.counts.malformed.Load(),
 		Unsupported:  s.counts.unsupported.Load(),
+		Throttled:    s.counts.throttled.Load(),
 		RequestBytes: s.requests.used(),
 		AnswerBytes:  s.answers.used(),
 		MemoryWaits:  s.requests.waits() + s.answers.waits(),
+
+		Authentications:       s.counts.authenticated.Load(),
+		FailedAuthentications: s.counts.unauthenticated.Load(),
 
 		FetchSessions:          sessions,
 		FetchSessionPartitions: partitions,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
 
@@ -44,6 +45,8 @@ func (l *logDump) oneRecord(b record.Batch, r record.Record) {
 	switch {
 	case b.Control():
 		l.printf("%s", l.controlText(r))
+	case l.file.topic == gatewayMetadata:
+		l.printf("%s", gatewayMetadataText(r.Key, r.Value))
 	default:
 		if text, ok := knownRecord(l.file.topic, r.Key, r.Value); ok {
 			l.printf("%s", text)
@@ -86,6 +89,18 @@ func (d *dumper) controlText(r record.Record) string {
 		name = "of unknown type"
 	}
 	return fmt.Sprintf("control record %d, %s  value %s", kind, name, d.text(r.Value))
+}
+
+// gatewayMetadata is the topic of our own metadata log. Its bytes are not printed: some are what proves users.
+const gatewayMetadata = "__gateway_metadata"
+
+// gatewayMetadataText says what a record of our metadata log means.
+func gatewayMetadataText(key, value []byte) string {
+	text, err := storage.DescribeMetadataRecord(key, value)
+	if err != nil {
+		return fmt.Sprintf("a record of %d bytes that cannot be read: %v", len(key)+len(value), err)
+	}
+	return text
 }
 
 // maxKnownRecord bounds the values that are decoded: an array in them costs more memory than bytes.

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kaen-log/gateway/auth"
+	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 )
 
@@ -74,6 +76,34 @@ func TestDumpOfAPartitionOfKafka(t *testing.T) {
 		t.Errorf("got exit code %d, %v, want none", code, err)
 	}
 	golden(t, "dump_partition.golden", out)
+}
+
+// TestDumpOfOurMetadata looks for the parts of a credential in what is printed of the log that keeps it.
+func TestDumpOfOurMetadata(t *testing.T) {
+	dir := t.TempDir()
+	s, err := storage.Open(dir, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.AlterScramCredentials(func(storage.ScramCredentials) ([]storage.ScramChange, error) {
+		c := auth.ScramCredential{Salt: []byte("hush-salt"), StoredKey: []byte("hush-stored"), ServerKey: []byte("hush-server"), Iterations: 4096}
+		return []storage.ScramChange{{User: storage.ScramUser{Name: "ann", Mechanism: auth.ScramSHA256}, Credential: &c}}, nil
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, code, err := runDump(t, "--deep", "--hex", "--limit", "0", filepath.Join(dir, "__gateway_metadata-0"))
+	if code != exitDone {
+		t.Errorf("got exit code %d, %v, want none", code, err)
+	}
+	if want := `SCRAM-SHA-256 credential of user "ann", 4096 iterations`; !strings.Contains(out, want) {
+		t.Errorf("got %s, want %s in it", out, want)
+	}
+	for _, secret := range []string{"hush", "68 75 73 68", "68757368"} {
+		if strings.Contains(out, secret) {
+			t.Errorf("a secret is printed:\n%s", out)
+		}
+	}
 }
 
 func TestDumpOfSmallFilesOfKafka(t *testing.T) {

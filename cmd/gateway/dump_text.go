@@ -74,6 +74,10 @@ func (d *dumper) hexRange(from, to int64) {
 	if from >= to {
 		return
 	}
+	if d.file.topic == gatewayMetadata {
+		d.printf("    bytes not printed: those of the metadata log may be secrets\n")
+		return
+	}
 	var block [hexWidth * 64]byte
 	for from < to {
 		n, err := d.file.r.ReadAt(block[:min(int64(len(block)), to-from)], from)
