@@ -58,8 +58,8 @@ func benchTable(b *testing.B, fsys vfs.FS, dir string, keys int) (*storage.Store
 	return s, l
 }
 
-// BenchmarkPass compacts a log that was clean until every record in it was replaced by a later one. It reports the bytes of the log a
-// second, and those of the offset map a key.
+// BenchmarkPass compacts a log that was clean until every record in it was replaced by a later one. It reports the bytes of
+// the log a second, and those of the offset map a key.
 func BenchmarkPass(b *testing.B) {
 	b.ReportAllocs()
 	turns := 0

@@ -528,8 +528,8 @@ func TestMetadataLogStaysSmall(t *testing.T) {
 	}
 }
 
-// TestCleanerMeetsDamageInTheMetadataLog has it go offline, as any partition would. What the store knows stays, and no change
-// is made.
+// TestCleanerMeetsDamageInTheMetadataLog has it go offline, as any partition would. What the store knows stays, and no
+// change is made.
 func TestCleanerMeetsDamageInTheMetadataLog(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return now }

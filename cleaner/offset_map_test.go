@@ -140,7 +140,8 @@ func TestSmallestOffsetMapTakesAKey(t *testing.T) {
 	}
 }
 
-// A pass must get beyond any key, so the first is taken however large it is, and nothing for which there is no room after it.
+// A pass must get beyond any key, so the first is taken however large it is, and nothing for which there is no room after
+// it.
 func TestOffsetMapTakesALargeKeyOnlyFirst(t *testing.T) {
 	for _, size := range []int{2000, blockBytes, 1 << 20} {
 		large, another := bytes.Repeat([]byte{1}, size), bytes.Repeat([]byte{2}, size)

@@ -144,8 +144,8 @@ func batchPositions(t *testing.T, b []byte) (at []int64) {
 	}
 }
 
-// TestDamageInACompactedMetadataLog damages each batch of each segment in many ways. All is found before anything is touched,
-// but for what only the last batch of all may have.
+// TestDamageInACompactedMetadataLog damages each batch of each segment in many ways. All is found before anything is
+// touched, but for what only the last batch of all may have.
 func TestDamageInACompactedMetadataLog(t *testing.T) {
 	mem, files, _ := compactedMetadata(t)
 	// position is where the damage is in the file; -1 where it shows elsewhere.

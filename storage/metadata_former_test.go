@@ -336,9 +336,9 @@ func (f *formerLog) change() {
 	}
 }
 
-// TestSnapshotsAreReadOver shows that the records between two of type 8 change nothing: neither when all is read, nor when the
-// log begins with them, nor when it begins in a segment before, of which the checkpoint with the log's start would say that it
-// does not count.
+// TestSnapshotsAreReadOver shows that the records between two of type 8 change nothing: neither when all is read, nor when
+// the log begins with them, nor when it begins in a segment before, of which the checkpoint with the log's start would say
+// that it does not count.
 func TestSnapshotsAreReadOver(t *testing.T) {
 	for seed := range uint64(8) {
 		f := &formerLog{rand: newRand(seed), state: newMetadataState()}

@@ -53,8 +53,8 @@ type metadataChange struct {
 	done bool // guarded by metadataLog.mu
 }
 
-// metadataLogConfig is the config of the metadata log: Kafka's of a compacted topic but for the size of its segments, which are
-// closed by nothing else. Of a former format it is not compacted.
+// metadataLogConfig is the config of the metadata log: Kafka's of a compacted topic but for the size of its segments, which
+// are closed by nothing else. Of a former format it is not compacted.
 func metadataLogConfig(former bool) *TopicConfig {
 	policy := "compact"
 	if former {
@@ -183,9 +183,9 @@ func (m *metadataLog) append(batch record.Batch) (Appended, error) {
 	return a, err
 }
 
-// renew writes the whole state to the end of a log of a former format, in segments of its own, and moves the log's start there.
-// A crash on the way leaves the old start, and the next start does it all again. It is called before any change. Where it would
-// need what is left to deletion it writes nothing.
+// renew writes the whole state to the end of a log of a former format, in segments of its own, and moves the log's start
+// there. A crash on the way leaves the old start, and the next start does it all again. It is called before any change.
+// Where it would need what is left to deletion it writes nothing.
 func (m *metadataLog) renew() error {
 	batches := stateBatches(m.state, m.now())
 	size := int64(0)

@@ -9,18 +9,19 @@ import (
 	"github.com/kaen-log/gateway/storage/record"
 )
 
-// metadataFormat is the format of the metadata log that this code writes. It is raised when a record type is added or changed,
-// or what the files of the log may look like: a store of a later format is refused as a whole, with nothing touched, and one
-// of a former is written anew in this one; see metadataLog.renew.
+// metadataFormat is the format of the metadata log that this code writes. It is raised when a record type is added or
+// changed, or what the files of the log may look like: a store of a later format is refused as a whole, with nothing
+// touched, and one of a former is written anew in this one; see metadataLog.renew.
 //
 //	1  offsets have no gaps; now and then the log had its whole state written to its end, and what came before removed
-//	2  the log is compacted, with gaps where batches were; it begins with the batch that has the record of type 1; types 9 to 11
+//	2  the log is compacted, with gaps where batches were, and begins with the batch that has the record of type 1; types
+//	   9 to 11 came
 const metadataFormat = 2
 
-// The records of the metadata log. A key is a type byte and the id of what the record is about; a value is a version
-// byte and the fields, strings with their length before them (unsigned varint), numbers big endian or varint. The last
-// record of a key is the one that counts, and a null value, a tombstone, takes the key away, so that package cleaner compacts
-// this log as any other: no record means anything by the place of another, but for the last of each key.
+// The records of the metadata log. A key is a type byte and the id of what the record is about; a value is a version byte
+// and the fields, strings with their length before them (unsigned varint), numbers big endian or varint. The last record of
+// a key is the one that counts, and a null value, a tombstone, takes the key away, so that package cleaner compacts this
+// log as any other: no record means anything by the place of another, but for the last of each key.
 //
 //	type             key                value, version 1
 //	1 format         -                  format uint16
@@ -40,13 +41,13 @@ const metadataFormat = 2
 //	11 quotas        entity, see        quotas (count, then key string and value float64)
 //	                 quotasRecord
 //
-// A topic's removal is one batch of two records: null for type 5, and type 6. Both are tombstones in the end, type 6 when it is
-// null too. Names are those of the topics that are there: a topic's null record comes before the next topic of its name, and is
-// dropped only when the records before it are.
+// A topic's removal is one batch of two records: null for type 5, and type 6. Both are tombstones in the end, type 6 when
+// it is null too. Names are those of the topics that are there: a topic's null record comes before the next topic of its
+// name, and is dropped only when the records before it are.
 //
-// The records between the two of type 8 were the whole state as it was there. To read over them is the same as to begin with
-// them: what they repeat is there already, and what is not among them was taken away before, by a record that was read, or was
-// never read at all.
+// The records between the two of type 8 were the whole state as it was there. To read over them is the same as to begin
+// with them: what they repeat is there already, and what is not among them was taken away before, by a record that was
+// read, or was never read at all.
 const (
 	metadataFormatKey      = 1
 	metadataStoreKey       = 2

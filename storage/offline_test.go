@@ -354,8 +354,8 @@ func TestLineThatWasDroppedIsGoneWithItsTopic(t *testing.T) {
 	closeStore(t, s)
 }
 
-// TestSegmentThatVanishesFromAnOfflineLogIsDamage loses a segment that was closed after the last checkpoint, with its indexes
-// and without.
+// TestSegmentThatVanishesFromAnOfflineLogIsDamage loses a segment that was closed after the last checkpoint, with its
+// indexes and without.
 func TestSegmentThatVanishesFromAnOfflineLogIsDamage(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
 	s := openStore(t, mem)
@@ -444,7 +444,8 @@ func TestAdoptionForgetsWhatWasKnownToBeOnDisk(t *testing.T) {
 	}
 }
 
-// TestAdoptedLogIsOnlyKnownToBeOnDiskWhenItIs meets damage in another broker's directory, whose files could be synced or not.
+// TestAdoptedLogIsOnlyKnownToBeOnDiskWhenItIs meets damage in another broker's directory, whose files could be synced or
+// not.
 func TestAdoptedLogIsOnlyKnownToBeOnDiskWhenItIs(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		gate := &syncGate{}

@@ -26,7 +26,8 @@ func wideServer(t *testing.T) (s *server, metadata *kmsg.MetadataRequest) {
 // mostOfWide is the most that answers of a wideServer may be charged with: their memory, and one answer for each turn.
 func mostOfWide(s *server) int64 { return 1<<20 + int64(s.s.answerTurns.limit())*224<<10 }
 
-// Answers that are built as a whole wait for memory like those of fetches, and the peers that do not read theirs are cut off.
+// Answers that are built as a whole wait for memory like those of fetches, and the peers that do not read theirs are cut
+// off.
 func TestLargeAnswersOfAnyKindWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, metadata := wideServer(t)
