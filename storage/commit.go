@@ -105,6 +105,7 @@ type commitState struct {
 type rolledSegment struct {
 	segment *segment
 	next    int64
+	txns    bool // see segment.syncIndexes; set by the round
 }
 
 // round is one commit of a log.
@@ -113,6 +114,7 @@ type round struct {
 	dirty      []*segment
 	rolled     []rolledSegment
 	active     *segment // whose indexes are to be synced too; nil when they are not
+	activeTxns bool     // see segment.syncIndexes
 	epochs     leaderEpochs
 	writeEpoch bool
 	names      bool
@@ -237,6 +239,9 @@ func (l *Log) beginRound() (r round, ok bool) {
 	for _, s := range r.dirty {
 		s.dirty = false
 	}
+	for i := range r.rolled { // while the round runs, the log may be cut back into one of them
+		r.rolled[i].txns = r.rolled[i].segment.hasTxnsFile()
+	}
 	c.dirty, c.rolled, c.names, c.flush = nil, nil, false, false
 	if (r.flush || len(r.rolled) > 0) && c.epochs {
 		r.epochs, r.writeEpoch = l.epochs, true
@@ -249,7 +254,7 @@ func (l *Log) beginRound() (r round, ok bool) {
 			l.logger().Warn("indexes could not be written", "err", err)
 			c.flushErr, r.flush = err, false
 		} else {
-			r.active = l.active
+			r.active, r.activeTxns = l.active, l.active.hasTxnsFile()
 			r.names = r.names || made
 		}
 	}
@@ -267,7 +272,7 @@ func (l *Log) syncRound(r round) error {
 		}
 	}
 	for _, rs := range r.rolled {
-		if err := rs.segment.syncIndexes(); err != nil {
+		if err := rs.segment.syncIndexes(rs.txns); err != nil {
 			return err
 		}
 		// Without it the next start replays from the snapshot before.
@@ -276,7 +281,7 @@ func (l *Log) syncRound(r round) error {
 		}
 	}
 	if r.active != nil {
-		if err := r.active.syncIndexes(); err != nil {
+		if err := r.active.syncIndexes(r.activeTxns); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -316,7 +317,12 @@ func TestCutWhoseSyncFailedIsMadeAgain(t *testing.T) {
 		t.Run(fmt.Sprintf("%d bytes follow", size), func(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
 			var lost []string // endings of the files whose next syncs lose what they were to sync
+			var first sync.Once
+			syncing, goOn := make(chan struct{}), make(chan struct{})
 			rig := newLogRig(t, vfs.Inject(mem, func(op vfs.Op) error {
+				if op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, logSuffix) {
+					first.Do(func() { close(syncing); <-goOn })
+				}
 				if len(lost) > 0 && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, lost[0]) {
 					lost = lost[1:]
 					return &vfs.LostSync{Err: errInjected}
@@ -325,11 +331,20 @@ func TestCutWhoseSyncFailedIsMadeAgain(t *testing.T) {
 			}))
 			rig.configs["internal.segment.bytes"] = "300"
 			l := rig.start()
-			appendDurably(t, l, testBatch("first"))
-			// The round brings the records to disk, not the index.
+			appendTo(t, l, testBatch("first"))
+			<-syncing
+			// The round after the one that is held up brings the records to disk, not the index.
 			a := appendTo(t, l, testBatch("failed"))
+			l.mu.Lock()
+			flushed := l.startFlush()
+			l.mu.Unlock()
 			lost = []string{indexSuffix, logSuffix}
-			if err := l.flush(); err == nil {
+			close(goOn)
+			<-flushed
+			l.mu.Lock()
+			err := l.commit.flushErr
+			l.mu.Unlock()
+			if err == nil {
 				t.Error("flush: got nil, want an error")
 			}
 			if err := l.WaitDurable(context.Background(), a); !errors.Is(err, ErrStorage) {
@@ -339,6 +354,9 @@ func TestCutWhoseSyncFailedIsMadeAgain(t *testing.T) {
 			appendDurably(t, l, testBatch("last"))
 			if err := l.flush(); err != nil {
 				t.Fatal(err)
+			}
+			if len(lost) > 0 {
+				t.Errorf("%v: not synced since, want the failed flush and the cut to have tried", lost)
 			}
 			want := readValues(t, l, 0, ReadUncommitted)
 			point, _, _ := l.checkpoints()

@@ -76,7 +76,7 @@ func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) err
 		_, err = s.writeIndexes()
 	}
 	if err == nil {
-		err = s.syncIndexes()
+		err = s.syncIndexes(s.hasTxnsFile())
 	}
 	if err != nil {
 		l.logger().Warn("rebuilt indexes are kept in memory only", "segment", s.base, "err", err)

@@ -324,7 +324,7 @@ func (w *rewrite) complete() error {
 	if _, err := s.writeIndexes(); err != nil {
 		return err
 	}
-	if err := s.syncIndexes(); err != nil {
+	if err := s.syncIndexes(s.hasTxnsFile()); err != nil {
 		return err
 	}
 	// Retention goes by it where records have no timestamps.

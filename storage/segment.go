@@ -203,17 +203,21 @@ func (s *segment) writeIndexes() (made bool, err error) {
 // syncLog syncs the .log file.
 func (s *segment) syncLog() error { return s.sync(&s.log, logSuffix) }
 
-// syncIndexes syncs the index files, after writeIndexes.
-func (s *segment) syncIndexes() error {
+// syncIndexes syncs the index files, after writeIndexes. txns says that there is one of transactions: hasTxnsFile, as it was
+// while nobody could cut the segment.
+func (s *segment) syncIndexes(txns bool) error {
 	err := s.sync(&s.indexFile, indexSuffix)
 	if err == nil {
 		err = s.sync(&s.timesFile, timeIndexSuffix)
 	}
-	if err == nil && s.txns.storedSize() > 0 {
+	if err == nil && txns {
 		err = s.sync(&s.txnsFile, txnIndexSuffix)
 	}
 	return err
 }
+
+// hasTxnsFile reports whether the transaction index has something in its file.
+func (s *segment) hasTxnsFile() bool { return s.txns.storedSize() > 0 }
 
 func (s *segment) sync(f *file, suffix string) error {
 	h, err := f.acquire()

@@ -107,7 +107,7 @@ func (r *recovery) syncCaches() error {
 		if _, err := s.writeIndexes(); err != nil {
 			return err
 		}
-		if err := s.syncIndexes(); err != nil {
+		if err := s.syncIndexes(s.hasTxnsFile()); err != nil {
 			return err
 		}
 	}
