@@ -204,6 +204,7 @@ func (l *Log) append(v record.Validated, o AppendOptions, c *TopicConfig, nowMs 
 		l.producers.update(b)
 	}
 	l.end.Store(last + 1)
+	l.ctx.counts.appended(size, last+1-base)
 	if l.origin.durability == Async {
 		l.works()
 		l.publish(l.here())
@@ -257,6 +258,7 @@ func (l *Log) takeSpace(size int64) error {
 		return nil
 	}
 	err = l.storageError("append to", err)
+	l.ctx.counts.failedWrites.Add(1)
 	if !l.failing {
 		l.failing = true
 		l.logger().Error("append was refused", "err", err)
@@ -381,6 +383,7 @@ func (l *Log) roll(c *TopicConfig, nowMs int64) error {
 
 // appendFailed cuts the log back after a write or a roll that failed and returns the caller's error.
 func (l *Log) appendFailed(doing string, cause error) error {
+	l.ctx.counts.failedWrites.Add(1)
 	err := l.storageError(doing, cause)
 	l.cut(err)
 	return err

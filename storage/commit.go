@@ -311,6 +311,7 @@ func (l *Log) settleRound(r round, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := &l.commit
+	l.ctx.counts.committed(err)
 	for _, s := range r.dirty {
 		s.log.release()
 	}

@@ -41,6 +41,7 @@ type logContext struct {
 	validators sync.Pool
 	// largeBatches has a place for each batch that needs much memory to be validated; nil is no bound.
 	largeBatches chan struct{}
+	counts       counters
 }
 
 // maxLargeBatches is how many batches that need much memory are validated at a time in a store.
