@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kaen-log/gateway/groups/runtime"
@@ -27,6 +28,8 @@ type owner struct {
 	inFlight *runtime.InFlight[groupStep] // guarded by mu
 	stopped  bool                         // guarded by mu; no call is taken any more
 	wakes    wakes                        // guarded by mu; the groups that have a deadline
+
+	counted atomic.Pointer[shardStats] // what stats found last; nil before
 }
 
 type loadState int8

@@ -1,0 +1,39 @@
+package groups
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kaen-log/gateway/storage/vfs"
+)
+
+func TestGroupsAreCountedByKindAndState(t *testing.T) {
+	s, c := open(t, vfs.NewMem(vfs.MemOptions{}))
+	if st := c.Stats(); len(st.Groups) != 0 || st.Unready != 0 {
+		t.Errorf("before the first group: got %+v, want nothing", st)
+	}
+	orders := topic(t, s, "orders")
+	for _, group := range []string{"a", "b", "c"} {
+		commit(t, c, group, orders, 0, 7)
+	}
+	if _, err := c.ConsumerGroupHeartbeat(t.Context(), &ConsumerHeartbeatRequest{Group: "d", MemberID: "m", RebalanceTimeoutMs: 1000, Topics: []string{"orders"}, Owned: []TopicPartitions{}}); err != nil {
+		t.Fatal(err)
+	}
+	want := []GroupCount{{KindClassic, "Empty", 3}, {KindConsumer, "Stable", 1}}
+	if st := c.Stats(); !slices.Equal(st.Groups, want) || st.Unready != 0 {
+		t.Errorf("got %+v, want %v", st, want)
+	}
+
+	// A partition that is at work, perhaps with the disk, is not waited for.
+	w := c.ownerOf("d")
+	w.mu.Lock()
+	w.shard.entries = map[string]*entry{}
+	st := c.Stats()
+	w.mu.Unlock()
+	if !slices.Equal(st.Groups, want) {
+		t.Errorf("while a partition is at work: got %+v, want what was found before", st)
+	}
+	if st := c.Stats(); slices.Contains(st.Groups, want[1]) {
+		t.Errorf("afterwards: got %+v, want the consumer group gone", st)
+	}
+}
