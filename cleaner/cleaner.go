@@ -145,6 +145,9 @@ func (c *Cleaner) retain(l *storage.Log) {
 	err := c.RetainLog(l)
 	if err != nil && !passing(err) {
 		c.o.Logger.Warn("retention failed", "log", name(l), "err", err)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stats.RetentionErrors++
 	}
 }
 
@@ -175,6 +178,9 @@ func (c *Cleaner) RetainLog(l *storage.Log) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.SegmentsDeleted += int64(r.bySize + r.byTime)
+	for _, s := range segments[:r.bySize+r.byTime] {
+		c.stats.BytesDeleted += s.Size
+	}
 	return nil
 }
 
@@ -335,6 +341,9 @@ func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, c
 		}
 		if passing(err) {
 			c.o.Logger.Info("compaction was given up for now", "log", name(l), "err", err)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.stats.GivenUp++
 			return false
 		}
 		c.putAside(l, err)
@@ -347,6 +356,9 @@ func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, c
 	c.stats.Passes++
 	c.stats.BytesRead += s.BytesRead
 	c.stats.BytesKept += s.BytesKept
+	c.stats.RecordsRead += s.RecordsRead
+	c.stats.RecordsKept += s.RecordsKept
+	c.stats.LastPass = c.o.Now()
 	return true
 }
 
@@ -354,6 +366,7 @@ func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, c
 func (c *Cleaner) putAside(l *storage.Log, err error) {
 	c.mu.Lock()
 	c.setAside[l] = err
+	c.stats.Errors++
 	c.mu.Unlock()
 	c.o.Logger.Error("log cannot be cleaned and is set aside until the next start", "log", name(l), "err", err)
 }

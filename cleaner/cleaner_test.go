@@ -52,7 +52,7 @@ func TestRunCleansByTheClock(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		starts("50+0 0+7 50+0") // that of others comes every five minutes, from half a minute after the start on
 		stop()
-		if st := c.Stats(); st.Passes != 2 || st.SegmentsDeleted == 0 || len(st.SetAside) > 0 {
+		if st := c.Stats(); st.Passes != 2 || st.SegmentsDeleted == 0 || st.BytesDeleted < 50*70 || st.RetentionErrors != 0 || len(st.SetAside) > 0 {
 			t.Errorf("stats %+v, want 2 passes", st)
 		}
 		if err := s.Close(); err != nil {
@@ -106,8 +106,12 @@ func TestDirtiestLogComesFirst(t *testing.T) {
 	}
 	r.c.give(most)
 	r.c.Compact(context.Background())
-	if st := r.c.Stats(); st.Passes != 3 {
+	st := r.c.Stats()
+	if st.Passes != 3 {
 		t.Errorf("%d passes, want one more of each log", st.Passes)
+	}
+	if st.RecordsKept == 0 || st.RecordsRead <= st.RecordsKept || st.BytesRead <= st.BytesKept || !st.LastPass.Equal(r.now) {
+		t.Errorf("stats %+v, want fewer records and bytes kept than read, and the last pass now", st)
 	}
 }
 
@@ -139,7 +143,7 @@ func TestLogThatFailsIsSetAside(t *testing.T) {
 		t.Errorf("files of bad-0 were made %d times, then %d, want that it is left alone after the first turn", once, tried)
 	}
 	st := c.Stats()
-	if st.Passes != 1 || len(st.SetAside) != 1 || st.SetAside[0].Topic != "bad" || !errors.Is(st.SetAside[0].Cause, broken) {
+	if st.Passes != 1 || st.Errors != 1 || len(st.SetAside) != 1 || st.SetAside[0].Topic != "bad" || !errors.Is(st.SetAside[0].Cause, broken) {
 		t.Errorf("stats %+v, want one pass and bad-0 set aside", st)
 	}
 	if n := bad.Size() / 70; n < 40 {
@@ -186,7 +190,7 @@ func TestFullDiskSetsNoLogAside(t *testing.T) {
 	var lines strings.Builder
 	c := New(Options{Store: s, Now: clock, Logger: slog.New(slog.NewTextHandler(&lines, nil))})
 	c.Compact(context.Background())
-	if st := c.Stats(); st.Passes != 0 || len(st.SetAside) != 0 || strings.Count(lines.String(), vfs.ErrNoSpace.Error()) != 1 {
+	if st := c.Stats(); st.Passes != 0 || st.GivenUp != 1 || len(st.SetAside) != 0 || strings.Count(lines.String(), vfs.ErrNoSpace.Error()) != 1 {
 		t.Errorf("full disk: stats %+v and log\n%s, want no pass, nothing set aside and one line", st, lines.String())
 	}
 	full = false

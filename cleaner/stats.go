@@ -4,15 +4,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kaen-log/gateway/storage"
 )
 
 // Stats is a snapshot of what a Cleaner has done since it was made.
 type Stats struct {
-	SegmentsDeleted      int64
-	Passes               int64
-	BytesRead, BytesKept int64
+	// SegmentsDeleted and BytesDeleted are what retention removed; RetentionErrors is how often it could not.
+	SegmentsDeleted, BytesDeleted, RetentionErrors int64
+	// Passes of compaction that were made to their end; what they went through, of batches, and what of it stayed.
+	Passes                   int64
+	BytesRead, BytesKept     int64
+	RecordsRead, RecordsKept int64
+	// LastPass is when the last of them ended; zero when there was none.
+	LastPass time.Time
+	// GivenUp are passes that were given up for now, because the log changed meanwhile or there was no room for them.
+	GivenUp int64
+	// Errors is how often a log was set aside.
+	Errors int64
 	// SetAside names the logs that could not be cleaned, with the reason, by topic and partition.
 	SetAside []SetAside
 }
