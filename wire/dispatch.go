@@ -22,6 +22,8 @@ type call struct {
 	message kmsg.Request
 	// finish waits for what was started and answers; nil for a call that is answered in one step.
 	finish func(context.Context) (response, error)
+
+	counted countedResponse // the answer, unless it is *encoded
 }
 
 // barrier reports whether the call has to be alone on its connection.
@@ -45,6 +47,7 @@ func (s *Server) newCall(frame *buffer, lastClientID string) (*call, error) {
 		s.counts.unsupported.Add(1)
 		return nil, frameErrorf("api key %d is not served", h.key)
 	}
+	s.byAPI.asked(h.key, len(frame.B))
 	began := s.stopwatch()
 	c := &call{api: a, frame: frame}
 	c.size = len(frame.B)
@@ -127,7 +130,7 @@ func (s *Server) start(c *call) (err error) {
 func (s *Server) answer(ctx context.Context, c *call) (resp response, err error) {
 	switch {
 	case c.message == nil:
-		return s.unsupportedAPIVersions(), nil
+		return s.byAPI.answered(c, s.unsupportedAPIVersions()), nil
 	case c.finish != nil:
 		resp, err = c.finish(ctx)
 	case c.api.start != nil:
@@ -137,10 +140,13 @@ func (s *Server) answer(ctx context.Context, c *call) (resp response, err error)
 		resp, err = c.api.serve(s, &c.request, c.message)
 		s.chargeTime(c, began)
 	}
-	if c.throttle > 0 && err == nil && resp != nil {
+	if err != nil || resp == nil {
+		return resp, err
+	}
+	if c.throttle > 0 {
 		setThrottle(resp, int32(c.throttle.Milliseconds()))
 	}
-	return resp, err
+	return s.byAPI.answered(c, resp), nil
 }
 
 // tagged reports whether the answer's header has a tag section. Those of ApiVersions never have, so that a client which

@@ -67,6 +67,7 @@ func (f *fetchResponse) encode(version int16, bufs []*buffer) *encoded {
 	}
 
 	flexible := version >= 12
+	e.noteFailure(f.code)
 	b = binary.BigEndian.AppendUint32(b, uint32(f.throttleMs))
 	if version >= 7 {
 		b = binary.BigEndian.AppendUint16(b, uint16(f.code))
@@ -86,6 +87,7 @@ func (f *fetchResponse) encode(version int16, bufs []*buffer) *encoded {
 		b = appendArrayLen(b, n, flexible)
 		for ; i < end; i = f.next(i + 1) {
 			p := &f.partitions[i]
+			e.noteFailure(p.code)
 			b = p.appendHead(b, version)
 			if len(p.records) > 0 {
 				cut(p.records)

@@ -76,6 +76,8 @@ type encoded struct {
 	pieces [][]byte
 	// buffers that pieces lie in. The connection releases them when the response is written or dropped.
 	buffers []*buffer
+	// failures are the error codes that it tells, as far as they are counted; see noteFailure.
+	failures []int16
 }
 
 // AppendTo appends the pieces to dst, for callers that want the body in one slice.

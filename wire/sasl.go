@@ -340,7 +340,7 @@ func (a *authentication) holdBack() error {
 // answer writes an answer.
 func (a *authentication) answer(c *call, resp response) error {
 	a.c.answering = c
-	err := a.c.send(c, resp)
+	err := a.c.send(c, a.c.server.byAPI.answered(c, resp))
 	a.c.answering = nil
 	return err
 }

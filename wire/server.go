@@ -103,6 +103,7 @@ type Server struct {
 	wg    sync.WaitGroup // accept loops and connections
 
 	counts counters
+	byAPI  apiCounters
 }
 
 // neverIdle stands for no limit: connections.max.idle.ms below zero, as in Kafka.
@@ -148,7 +149,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
-		apis: apis, authorizer: newAuthorizer(o.Config), maxConns: o.MaxConnections, arrivedAt: arrivedAt,
+		apis: apis, authorizer: newAuthorizer(o.Config), maxConns: o.MaxConnections, arrivedAt: arrivedAt, byAPI: newAPICounters(apis),
 	}
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails

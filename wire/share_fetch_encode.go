@@ -18,6 +18,7 @@ func (f *shareFetchCall) encode() *encoded {
 	b := head.B
 	e := &encoded{buffers: append(f.bufs, head)}
 	f.bufs = nil
+	e.noteFailure(f.code)
 	start := 0
 	b = binary.BigEndian.AppendUint32(b, 0) // throttle
 	b = binary.BigEndian.AppendUint16(b, uint16(f.code))
@@ -37,6 +38,8 @@ func (f *shareFetchCall) encode() *encoded {
 		b = appendArrayLen(b, end-i, true)
 		for ; i < end; i++ {
 			a := &f.answers[i]
+			e.noteFailure(a.code)
+			e.noteFailure(a.ackCode)
 			if b = a.appendHead(b); len(a.records) > 0 {
 				e.pieces = append(e.pieces, b[start:len(b):len(b)], a.records)
 				start = len(b)
