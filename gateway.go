@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kaen-log/gateway/cleaner"
@@ -106,12 +107,16 @@ type Gateway struct {
 	store   *storage.Store
 	cleaner *cleaner.Cleaner
 	server  *wire.Server
+	groups  *groups.Coordinator
 	logger  *slog.Logger
 	addrs   []net.Addr
+	http    net.Listener // of gateway.http.listen, nil without
 
 	stop context.CancelFunc // ends the background loops
 	wg   sync.WaitGroup     // the loops
 	done chan struct{}      // closed when Shutdown is through, or a loop failed
+
+	stopping atomic.Bool // Shutdown has begun
 
 	ended sync.Once
 	err   error // why it ended; set before done is closed
@@ -167,11 +172,15 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g := &Gateway{store: store, logger: o.Logger, done: make(chan struct{})}
 	bound, err := g.listen(ctx, listeners)
+	if err == nil {
+		err = g.listenHTTP(ctx, config.String("gateway.http.listen"))
+	}
 	if err != nil {
+		closeAll(bound)
 		return nil, errors.Join(err, store.Close())
 	}
 	shares := share.New(share.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: config.Shares(store)})
-	coordinator := groups.New(groups.Options{
+	g.groups = groups.New(groups.Options{
 		Store:               store,
 		Now:                 o.Now,
 		Logger:              o.Logger,
@@ -184,7 +193,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,
-		Groups:    coordinator,
+		Groups:    g.groups,
 		Shares:    shares,
 		Now:       o.Now,
 		Logger:    o.Logger,
@@ -196,14 +205,19 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	})
 	if err != nil {
 		closeAll(bound)
+		g.closeHTTP()
 		return nil, errors.Join(err, store.Close())
 	}
 	g.cleaner = cleaner.New(cleaner.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: func() cleaner.Config { return cleanerConfig(config) }})
 	background, stop := context.WithCancel(context.Background())
 	g.stop = stop
-	for name, run := range map[string]func(context.Context) error{
-		"storage": store.Run, "groups": coordinator.Run, "shares": shares.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
-	} {
+	loops := map[string]func(context.Context) error{
+		"storage": store.Run, "groups": g.groups.Run, "shares": shares.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
+	}
+	if c := g.newConsole(); c != nil {
+		loops["http"] = c.Run
+	}
+	for name, run := range loops {
 		g.wg.Go(func() {
 			if err := run(background); err != nil && background.Err() == nil {
 				g.logger.Error("background loop ended", "loop", name, "error", err)
@@ -289,6 +303,7 @@ func (g *Gateway) fail(err error) {
 // connections; the store is closed in any case. It must be called once, also
 // after a loop failed.
 func (g *Gateway) Shutdown(ctx context.Context) error {
+	g.stopping.Store(true)
 	err := g.server.Shutdown(ctx)
 	g.stop()
 	g.wg.Wait()

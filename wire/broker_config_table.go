@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"sort"
 	"strconv"
@@ -38,6 +39,7 @@ var honouredConfigs = []brokerDef{
 	{storage.ConfigDef{Name: "fetch.max.bytes", Type: storage.ConfigInt, Default: "57671680", HasDefault: true, Valid: storage.AtLeast(1024), ValidText: "[1024,...]", Doc: "Most bytes in the answer to one Fetch; a first batch may exceed it."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "gateway.answer.memory.bytes", Type: storage.ConfigLong, Default: "268435456", HasDefault: true, Valid: storage.AtLeast(1 << 20), ValidText: "[1048576,...]", Doc: "Memory that answers on their way to clients may hold together; further ones wait."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "gateway.durability", Type: storage.ConfigString, Default: "sync", HasDefault: true, Valid: storage.OneOf("sync", "async"), ValidText: "[sync, async]", Doc: "When an append counts as durable: sync waits for the disk, async for the page cache."}, readOnly, honoured},
+	{storage.ConfigDef{Name: "gateway.http.listen", Type: storage.ConfigString, Default: "", HasDefault: true, Valid: isHTTPAddress, ValidText: "HOST:PORT or empty", Doc: "Where /metrics for Prometheus, /health and /ready are served over HTTP; empty is nowhere. Without HOST, 127.0.0.1; port 0 takes a free one, which the log names. Whoever reaches it may read it: there is no authentication."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "gateway.open.files", Type: storage.ConfigInt, Default: "1024", HasDefault: true, Valid: storage.AtLeast(16), ValidText: "[16,...]", Doc: "Most data files kept open at once; others are opened again when they are used."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "gateway.replication.factor", Type: storage.ConfigString, Default: "strict", HasDefault: true, Valid: storage.OneOf("strict", "clamp"), ValidText: "[strict, clamp]", Doc: "What a replication factor above one gets: strict refuses it as Kafka does, clamp accepts it and keeps one replica."}, readOnly, honoured},
 	{storage.ConfigDef{Name: "gateway.request.memory.bytes", Type: storage.ConfigLong, Default: "268435456", HasDefault: true, Valid: storage.AtLeast(1 << 20), ValidText: "[1048576,...]", Doc: "Memory that requests under way may hold together; further ones are not read until there is room."}, readOnly, honoured},
@@ -212,4 +214,19 @@ func isAuthorizer(class string) error {
 func areSuperUsers(users string) error {
 	_, err := auth.NewAuthorizer(users, false)
 	return err
+}
+
+// isHTTPAddress accepts HOST:PORT and nothing.
+func isHTTPAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("got %q, want HOST:PORT, or nothing for none", address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("got port %q, want 0 to 65535", port)
+	}
+	return nil
 }
