@@ -12,9 +12,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -53,7 +55,7 @@ func startWithHTTP(t *testing.T, fsys vfs.FS, log *lines) *Gateway {
 // get asks a gateway over HTTP.
 func get(t *testing.T, g *Gateway, path string) (status int, body string) {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 	resp, err := client.Get("http://" + g.HTTPAddr().String() + path)
 	if err != nil {
 		t.Fatal(err)
@@ -236,4 +238,83 @@ func TestFaultsOfHTTPAreSaidAtTheStart(t *testing.T) {
 	if err := g.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestMetricsDoNotWaitForTheDisk has the disk hang in what appends, syncs, groups and compaction do, each with the locks
+// that it holds then.
+func TestMetricsDoNotWaitForTheDisk(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	var hangs atomic.Pointer[hang]
+	var log lines
+	g := startWithHTTP(t, vfs.Inject(vfs.NewMem(vfs.MemOptions{}), func(op vfs.Op) error {
+		if h := hangs.Load(); h != nil && op.Kind == h.kind && strings.Contains(op.Name, h.file) {
+			h.reached.Do(func() { close(h.there) })
+			<-h.end
+		}
+		return nil
+	}), &log)
+	fillCompacted(t, g.Store(), "orders")
+	orders, _ := g.Store().Topic("orders")
+	l, _ := orders.Partition(0)
+	commit := func() error {
+		_, err := g.groups.CommitOffsets(t.Context(), &groups.CommitRequest{
+			Group: "g", Generation: -1, Retention: -1, Commits: []groups.Commit{{Topic: "orders", TopicID: orders.ID(), Offset: 7, LeaderEpoch: -1}},
+		})
+		return err
+	}
+	if _, err := g.groups.EnsureTopic(); err != nil {
+		t.Fatal(err)
+	}
+	if err := commit(); err != nil {
+		t.Fatal(err)
+	}
+	put := func() error {
+		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+		b.Append(record.Record{Key: []byte("k"), Value: []byte("v"), Timestamp: 1_700_000_000_000})
+		a, err := l.Append(b.Bytes(), storage.AppendOptions{})
+		if err == nil {
+			err = l.WaitDurable(t.Context(), a)
+		}
+		return err
+	}
+	for _, c := range []struct {
+		kind vfs.OpKind
+		file string
+		do   func() error
+	}{
+		{vfs.OpWriteAt, "orders-0/", put},
+		{vfs.OpSync, "orders-0/", put},
+		{vfs.OpWriteAt, "__consumer_offsets-", commit},
+		{vfs.OpSync, "__consumer_offsets-", commit},
+		{vfs.OpCreate, ".cleaned", func() error { g.cleaner.Compact(t.Context()); return nil }},
+		{vfs.OpSync, "__gateway_metadata-0/", func() error {
+			_, err := g.Store().CreateTopic(storage.TopicSpec{Name: "more", Partitions: 1})
+			return err
+		}},
+	} {
+		h := &hang{kind: c.kind, file: c.file, there: make(chan struct{}), end: make(chan struct{})}
+		hangs.Store(h)
+		done := make(chan error, 1)
+		go func() { done <- c.do() }()
+		<-h.there
+		if status, text := get(t, g, "/metrics"); status != 200 || !strings.Contains(text, "gateway_storage_syncs_total") {
+			t.Errorf("while %v of %s hangs: got %d and %d bytes, want the metrics", c.kind, c.file, status, len(text))
+		}
+		hangs.Store(nil)
+		close(h.end)
+		if err := <-done; err != nil {
+			t.Errorf("%v of %s: %v", c.kind, c.file, err)
+		}
+	}
+	if err := g.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hang is an operation that does not end before it is told.
+type hang struct {
+	kind       vfs.OpKind
+	file       string
+	reached    sync.Once
+	there, end chan struct{}
 }
