@@ -114,17 +114,16 @@ func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var line turns
 		for range line.limit() {
-			if err := line.take(t.Context(), false); err != nil {
+			if err := line.take(t.Context(), false, nil); err != nil {
 				t.Fatal(err)
 			}
-			line.started()
 		}
 		var mu sync.Mutex
 		var order []string
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := func(ctx context.Context, name string, known bool) {
 			go func() {
-				err := line.take(ctx, known)
+				err := line.take(ctx, known, nil)
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -147,8 +146,6 @@ func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 		for range line.limit() + 8 {
 			line.give()
 			synctest.Wait()
-			line.started()
-			synctest.Wait()
 		}
 		if got := strings.Join(order, " "); got != "0 reader 5 other 1 4 2 3" {
 			t.Errorf("turns went to %s", got)
@@ -159,31 +156,51 @@ func TestTurnsGoToReadersAndToTheFirstAndTheLast(t *testing.T) {
 	})
 }
 
-// Who has the next turn is chosen when the one before has its memory, and not earlier.
-func TestNextTurnIsChosenWhenTheLastHasStarted(t *testing.T) {
+// One at a time asks for memory, and when that is there the turn is for whose it is then: somebody who has read before does
+// not wait for those who came earlier and were to ask.
+func TestTurnIsGivenWhenThereIsMemoryForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var line turns
-		take := func(known bool) <-chan error {
-			got := make(chan error, 1)
-			go func() { got <- line.take(t.Context(), known) }()
+		asked, memory := make(chan string), make(chan error)
+		got := make(chan string, 10)
+		take := func(name string, known bool) {
+			go func() {
+				if err := line.take(t.Context(), known, func() error { asked <- name; return <-memory }); err != nil {
+					name = "no " + name
+				}
+				got <- name
+			}()
 			synctest.Wait()
-			return got
 		}
-		<-take(false)
-		first, later := take(false), take(false)
-		if len(first)+len(later) > 0 {
-			t.Error("one was chosen before the first has started")
+		grant := func(asks string, err error, want string) {
+			t.Helper()
+			if name := <-asked; name != asks {
+				t.Errorf("%s asks for memory, want %s", name, asks)
+			}
+			memory <- err
+			synctest.Wait()
+			if len(got) != 1 {
+				t.Fatalf("%d got a turn, want one", len(got))
+			}
+			name := <-got
+			if name != want {
+				t.Errorf("the turn is for %s, want %s", name, want)
+			}
+			if err == nil {
+				line.give()
+				synctest.Wait()
+			}
 		}
-		line.started()
-		line.give()
-		if <-first; len(later) > 0 {
-			t.Error("another was chosen before the second has started")
-		}
-		line.started()
-		line.give()
-		<-later
-		line.started()
-		line.give()
+		take("first", false)
+		take("second", false)
+		take("third", false)
+		grant("first", nil, "first")
+		take("reader", true)
+		take("other", true)
+		grant("third", nil, "reader") // the last that came was to have it
+		grant("third", nil, "third")
+		grant("other", errors.New("gone"), "no other")
+		grant("second", nil, "second")
 		if line.taken != 0 || line.asking {
 			t.Errorf("%d turns are taken, want none", line.taken)
 		}
@@ -283,10 +300,9 @@ func TestAnswersGrowByTheirSize(t *testing.T) {
 		cancelled := b.r
 		cancelled.conn = &conn{server: b.s, gone: ctx, answering: &call{}, answerTurn: largeAnswer{size: keptAnswer}}
 		for range b.s.answerTurns.limit() {
-			if err := b.s.answerTurns.take(t.Context(), false); err != nil {
+			if err := b.s.answerTurns.take(t.Context(), false, nil); err != nil {
 				t.Fatal(err)
 			}
-			b.s.answerTurns.started()
 		}
 		was := b.r
 		b.r = cancelled
