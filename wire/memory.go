@@ -26,7 +26,7 @@ type budget struct {
 	overdrawn bool
 }
 
-const budgetPatience = time.Second
+const budgetPatience = time.Second / 2
 
 type budgetWaiter struct {
 	n         int64

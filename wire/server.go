@@ -75,6 +75,7 @@ type Server struct {
 	// has one of the former may wait for one of the latter.
 	requestTurns, answerTurns turns
 	cutting                   sync.Mutex // held while it is looked for connections that stall
+	stalledAt                 time.Time  // when a peer was last found not to take its answer; guarded by cutting
 	// arrivedAt is the function of that name, unless a test has another.
 	arrivedAt func(net.Conn) arrival
 	buffers   bufferStock

@@ -38,6 +38,12 @@ const (
 	quietWindow = 5 * time.Second
 	// fullWindow is the same for a peer that has no room for more because it does not read, which is not its link's fault.
 	fullWindow = 2 * time.Second
+	// hurriedWindow is how long a peer has instead of any longer time for an answer without records, when one was found to
+	// stall in the last hurriedFor: each of many that are slow would begin a window of its own when those before it are
+	// cut, and who waits would wait for all of them. stopWindow is the same when the server stops.
+	hurriedWindow = 2 * time.Second
+	hurriedFor    = time.Minute
+	stopWindow    = time.Second
 	// An answer with records may go untaken for a stallWindow in any case: consumers work on what they have before they
 	// read on.
 )
@@ -60,19 +66,21 @@ func (h *holding) stalled(now time.Time, quiet time.Duration) bool {
 	if h.seen != since {
 		h.restart(since, since, 0)
 	}
-	return h.look(now, moved, quiet, stallRate)
+	return h.look(now, moved, quiet, stallWindow, stallRate)
 }
 
 // answerStalled is stalled for what the peer takes. Where the socket tells how many bytes have arrived there, that counts
 // and not what the socket took, of which much may lie in buffers; and then time counts from the first look on. records
-// says that the answer is to a fetch.
-func (h *holding) answerStalled(now time.Time, a arrival, records bool) bool {
+// says that the answer is to a fetch; for any other the peer has window.
+func (h *holding) answerStalled(now time.Time, a arrival, records bool, window time.Duration) bool {
 	quiet, rate := quietWindow, max(stallRate, float64(h.size.Load())/slowestAnswer.Seconds())
 	switch {
 	case records:
-		quiet, rate = stallWindow, stallRate
+		quiet, window, rate = stallWindow, stallWindow, stallRate
 	case a.full:
-		quiet = fullWindow
+		quiet = min(fullWindow, window)
+	case a.known: // otherwise a writeStep may take longer
+		quiet = min(quietWindow, window)
 	}
 	since, from, count := h.since.Load(), now.UnixNano(), a.bytes
 	if !a.known {
@@ -84,7 +92,7 @@ func (h *holding) answerStalled(now time.Time, a arrival, records bool) bool {
 	if h.seen != since {
 		h.restart(since, from, a.bytes)
 	}
-	return h.look(now, count, quiet, rate)
+	return h.look(now, count, quiet, window, rate)
 }
 
 // restart begins with the looks of a new time.
@@ -93,72 +101,91 @@ func (h *holding) restart(since, from, count int64) {
 }
 
 // look is given the bytes until now, and how many a second are the least.
-func (h *holding) look(now time.Time, count int64, quiet time.Duration, rate float64) bool {
+func (h *holding) look(now time.Time, count int64, quiet, window time.Duration, rate float64) bool {
 	if count != h.count {
 		h.count, h.changed = count, now.UnixNano()
 	}
 	if now.UnixNano()-h.changed >= int64(quiet) {
 		return true
 	}
-	if now.UnixNano()-h.looked < int64(stallWindow) {
+	if now.UnixNano()-h.looked < int64(window) {
 		return false
 	}
-	// Bytes may come by leaps, so that only the time until the last ones counts.
+	// Bytes may come by leaps, so that only the time until the last ones counts, and the next window begins with them.
 	if float64(count-h.counted) < rate*time.Duration(h.changed-h.looked).Seconds() {
 		return true
 	}
-	h.looked, h.counted = now.UnixNano(), count
+	h.looked, h.counted = h.changed, count
 	return false
 }
 
 // keepsFrames reports whether the peer stalls and so keeps memory for requests from others: the frame that it sends, or
 // that of the request whose answer it does not take. The caller holds Server.cutting.
-func (c *conn) keepsFrames(now time.Time) bool {
-	return c.frameHeld.stalled(now, stallWindow) || c.holds.Load() > readBufferSize && c.keepsAnswers(now)
+func (c *conn) keepsFrames(now time.Time, window time.Duration) bool {
+	return c.frameHeld.stalled(now, stallWindow) || c.holds.Load() > readBufferSize && c.keepsAnswers(now, window)
 }
 
 // keepsAnswers reports whether the peer does not take what it was sent, and so keeps memory for answers from others, or is
 // about to get some. The caller holds Server.cutting.
-func (c *conn) keepsAnswers(now time.Time) bool {
+func (c *conn) keepsAnswers(now time.Time, window time.Duration) bool {
 	writes, waits := c.answerHeld.since.Load() != 0, c.turnHeld.since.Load() != 0
 	if !writes && !waits {
 		return false
 	}
 	a := c.server.arrivedAt(c.socket)
 	// Who waits for a turn has sent all that it could; what is pending then lay there before.
-	records := c.records.Load()
-	return writes && c.answerHeld.answerStalled(now, a, records) || waits && a.pending && c.turnHeld.answerStalled(now, a, false)
+	if writes && c.answerHeld.answerStalled(now, a, c.records.Load(), window) ||
+		waits && a.pending && c.turnHeld.answerStalled(now, a, false, window) {
+		c.server.stalledAt = now
+		return true
+	}
+	return false
 }
 
 // lookPause is how long one look at all connections does for everybody who waits for the same memory. A look asks the
 // system about each peer, and as many may wait as there are peers.
-const lookPause = budgetPatience / 10
+const lookPause = budgetPatience / 5
 
 // cutStalled closes the connections of peers that do next to nothing and so keep memory from others. It is called while
 // somebody waits for that memory; looked is when somebody who did looked last, guarded by cutting.
-func (s *Server) cutStalled(looked *time.Time, keeps func(*conn, time.Time) bool) {
+func (s *Server) cutStalled(looked *time.Time, keeps func(*conn, time.Time, time.Duration) bool) {
 	s.cutting.Lock()
 	now := time.Now()
 	if now.Sub(*looked) < lookPause {
 		s.cutting.Unlock()
 		return
 	}
+	window := stallWindow
+	switch {
+	case s.stopping.Err() != nil:
+		window = stopWindow
+	case now.Sub(s.stalledAt) < hurriedFor:
+		window = hurriedWindow
+	}
 	var stalled []*conn
 	for _, c := range s.conns.all() {
-		if keeps(c, now) {
+		if keeps(c, now, window) {
 			stalled = append(stalled, c)
 		}
 	}
 	*looked = time.Now()
 	s.cutting.Unlock()
 	for _, c := range stalled {
-		if !c.cut.Swap(true) {
+		if c.cutOff() {
 			s.cutLines.warn(s, "connection cut: its peer stalls and others need the memory", "remote", c.socket.RemoteAddr().String())
-			c.cancel()
-			c.leave()
-			_ = c.socket.Close()
 		}
 	}
+}
+
+// cutOff closes the connection and ends its waits, false when that was done before.
+func (c *conn) cutOff() bool {
+	if c.cut.Swap(true) {
+		return false
+	}
+	c.cancel()
+	c.leave()
+	_ = c.socket.Close()
+	return true
 }
 
 // hurryParked makes requests that wait for records answer with what they have, where the connection holds more than a

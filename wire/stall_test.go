@@ -21,28 +21,39 @@ func TestPeersStallByWhatArrives(t *testing.T) {
 		known   bool // how much has arrived
 		full    bool
 		records bool
+		hurried bool
 		each    time.Duration
 		bytes   int64         // each time
 		size    int           // of the answer
 		want    time.Duration // 0 for never
 	}{
-		{"nothing arrives", true, false, false, time.Second, 0, 0, quietWindow},
-		{"there is no room", true, true, false, time.Second, 0, 0, fullWindow},
-		{"no record arrives", true, false, true, time.Second, 0, 0, stallWindow},
-		{"there is no room for records", true, true, true, time.Second, 0, 0, stallWindow},
-		{"no record is written", false, false, true, time.Second, 0, 0, stallWindow},
-		{"half of that of records", true, false, true, time.Second, stallRate / 2, 0, stallWindow},
-		{"there is room for as little as may be", true, true, false, time.Second, stallRate, 0, 0},
-		{"nothing is written", false, false, false, time.Second, 0, 0, quietWindow},
-		{"as little as may be", true, false, false, time.Second, stallRate, 0, 0},
-		{"as little as may be, by leaps", true, false, false, 4 * time.Second, 4 * stallRate, 0, 0},
-		{"as little as may be, by steps", false, false, false, writeStep / stallRate * time.Second, writeStep, 0, 0},
-		{"half of that", true, false, false, time.Second, stallRate / 2, 0, stallWindow},
-		{"half of that, written", false, false, false, time.Second, stallRate / 2, 0, stallWindow},
-		{"too little of a large answer", true, false, false, time.Second, 3 * stallRate, 240 * stallRate, stallWindow},
-		{"too little of a large answer, written", false, false, false, time.Second, 3 * stallRate, 240 * stallRate, stallWindow},
-		{"enough of a large answer", true, false, false, time.Second, 4 * stallRate, 240 * stallRate, 0},
-		{"as much of many records", true, false, true, time.Second, 3 * stallRate, 240 * stallRate, 0},
+		{"nothing arrives", true, false, false, false, time.Second, 0, 0, quietWindow},
+		{"there is no room", true, true, false, false, time.Second, 0, 0, fullWindow},
+		{"no record arrives", true, false, true, false, time.Second, 0, 0, stallWindow},
+		{"there is no room for records", true, true, true, false, time.Second, 0, 0, stallWindow},
+		{"no record is written", false, false, true, false, time.Second, 0, 0, stallWindow},
+		{"half of that of records", true, false, true, false, time.Second, stallRate / 2, 0, stallWindow},
+		{"there is room for as little as may be", true, true, false, false, time.Second, stallRate, 0, 0},
+		{"nothing is written", false, false, false, false, time.Second, 0, 0, quietWindow},
+		{"as little as may be", true, false, false, false, time.Second, stallRate, 0, 0},
+		{"as little as may be, by leaps", true, false, false, false, 4 * time.Second, 4 * stallRate, 0, 0},
+		{"as little as may be, by steps", false, false, false, false, writeStep / stallRate * time.Second, writeStep, 0, 0},
+		{"half of that", true, false, false, false, time.Second, stallRate / 2, 0, stallWindow},
+		{"half of that, written", false, false, false, false, time.Second, stallRate / 2, 0, stallWindow},
+		{"too little of a large answer", true, false, false, false, time.Second, 3 * stallRate, 240 * stallRate, stallWindow},
+		{"too little of a large answer, written", false, false, false, false, time.Second, 3 * stallRate, 240 * stallRate, stallWindow},
+		{"enough of a large answer", true, false, false, false, time.Second, 4 * stallRate, 240 * stallRate, 0},
+		{"as much of many records", true, false, true, false, time.Second, 3 * stallRate, 240 * stallRate, 0},
+		{"nothing arrives in a hurry", true, false, false, true, time.Second, 0, 0, hurriedWindow},
+		{"nothing is written in a hurry", false, false, false, true, time.Second, 0, 0, quietWindow},
+		{"half of as little as may be in a hurry", true, false, false, true, time.Second, stallRate / 2, 0, hurriedWindow},
+		{"half of that, written, in a hurry", false, false, false, true, writeStep / stallRate * 2 * time.Second, writeStep, 0, quietWindow},
+		{"as little as may be in a hurry", true, true, false, true, time.Second, stallRate, 0, 0},
+		{"as little as may be in a hurry, by steps", false, false, false, true, writeStep / stallRate * time.Second, writeStep, 0, 0},
+		{"too little of a large answer in a hurry", true, true, false, true, time.Second, 3 * stallRate, 240 * stallRate, hurriedWindow},
+		{"too little in a hurry, by leaps", false, false, false, true, 3 * time.Second, 2 * stallRate, 0, 3 * time.Second},
+		{"enough of a large answer in a hurry", true, false, false, true, time.Second, 4 * stallRate, 240 * stallRate, 0},
+		{"half of as little of records in a hurry", true, false, true, true, time.Second, stallRate / 2, 0, stallWindow},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -50,8 +61,12 @@ func TestPeersStallByWhatArrives(t *testing.T) {
 				var arrived int64
 				h.begin(test.size)
 				began, next := time.Now(), time.Now().Add(test.each)
+				window := stallWindow
+				if test.hurried {
+					window = hurriedWindow
+				}
 				for range 60 {
-					if h.answerStalled(time.Now(), arrival{known: test.known, bytes: arrived, pending: true, full: test.full}, test.records) {
+					if h.answerStalled(time.Now(), arrival{known: test.known, bytes: arrived, pending: true, full: test.full}, test.records, window) {
 						if got := time.Since(began); got != test.want {
 							t.Errorf("stalls after %v, want %v", got, test.want)
 						}
@@ -123,5 +138,54 @@ func TestOneLookDoesForAllWhoWait(t *testing.T) {
 		}
 		cancel()
 		waiting.Wait()
+	})
+}
+
+// slowServer is a wideServer whose memory is for one answer, or two when they are made at once, and whose peers take next
+// to nothing of theirs, as far as it is told.
+func slowServer(t *testing.T) (s *server, metadata *kmsg.MetadataRequest) {
+	t.Helper()
+	b := newRunningBroker(t, nil)
+	b.s.answers.setLimit(256 << 10)
+	began := time.Now()
+	b.s.arrivedAt = func(socket net.Conn) arrival {
+		a := arrival{known: true, bytes: int64(stallRate / 2 * time.Since(began).Seconds())}
+		for _, c := range b.s.conns.all() {
+			if c.socket == socket && c.answerHeld.since.Load() != 0 {
+				a.pending, a.full = true, true
+			}
+		}
+		return a
+	}
+	s = serveBroker(t, b)
+	s.topic("orders", 5000)
+	return s, metadataOf(9, "orders")
+}
+
+// Peers that are slow, each when its turn comes, keep somebody who reads waiting for one window and not for one each.
+func TestSlowPeersHaveOneWindowTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, metadata := slowServer(t)
+		for range 30 {
+			s.dial(t).send(metadata) // and takes next to nothing of the answer
+		}
+		synctest.Wait()
+		most := stallWindow + 2*hurriedWindow
+		for range 5 {
+			reader, began := s.dial(t), time.Now()
+			reader.call(metadata)
+			if d := time.Since(began); d > most {
+				t.Errorf("the one that reads was answered after %v, want at most %v", d, most)
+			}
+			most = 3 * hurriedWindow
+		}
+		// While nobody waits a slow one may take its time, also when others were cut shortly before.
+		wait(time.Minute)
+		alone := s.dial(t)
+		alone.send(metadata)
+		wait(time.Minute)
+		if got := alone.receive(metadata, 1).(*kmsg.MetadataResponse); len(got.Topics) != 1 {
+			t.Errorf("%d topics, want one", len(got.Topics))
+		}
 	})
 }
