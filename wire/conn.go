@@ -30,6 +30,7 @@ type conn struct {
 	settled chan struct{}
 
 	cut        atomic.Bool  // it was closed because its peer stalls
+	writes     atomic.Int64 // since when an answer is written, 0 when none is; nanoseconds
 	failed     atomic.Bool  // an answer could not be written, or a handler gave the connection up
 	inFlight   atomic.Int32 // calls handed over and not answered
 	active     atomic.Int64 // when something was last read or written; nanoseconds
@@ -72,8 +73,6 @@ const (
 	keptAnswer = 64 << 10
 	// writeStep is how many bytes of an answer have to be taken within the idle time.
 	writeStep = 128 << 10
-	// stopPatience is what takes the idle time's place once the server stops.
-	stopPatience = 5 * time.Second
 )
 
 var (
@@ -344,12 +343,8 @@ func (c *conn) setReadDeadline(t time.Time) error {
 	return c.socket.SetReadDeadline(t)
 }
 
-// interrupt makes a reader that waits for the socket look whether the server stops, and ends the patience with a peer that
-// takes nothing.
-func (c *conn) interrupt() {
-	_ = c.socket.SetReadDeadline(time.Unix(1, 0))
-	_ = c.socket.SetWriteDeadline(time.Now().Add(stopPatience))
-}
+// interrupt makes a reader that waits for the socket look whether the server stops.
+func (c *conn) interrupt() { _ = c.socket.SetReadDeadline(time.Unix(1, 0)) }
 
 // send writes an answer.
 func (c *conn) send(call *call, resp response) error {
@@ -388,25 +383,19 @@ func (c *conn) send(call *call, resp response) error {
 	return err
 }
 
-// extendWriteDeadline gives the peer the idle time for the next step of an answer, or stopPatience when the server stops.
+// extendWriteDeadline gives the peer the idle time for the next step of an answer.
 func (c *conn) extendWriteDeadline(now time.Time) error {
 	idle := c.server.idle
-	if c.server.stopping.Err() == nil && c.writeDeadline.Sub(now) < idle-idle/8 {
-		c.writeDeadline = now.Add(idle)
-		if err := c.socket.SetWriteDeadline(c.writeDeadline); err != nil {
-			return err
-		}
-	}
-	// After it, since Shutdown sets the deadline after it has said that the server stops.
-	if c.server.stopping.Err() == nil {
+	if c.writeDeadline.Sub(now) >= idle-idle/8 {
 		return nil
 	}
-	return c.socket.SetWriteDeadline(now.Add(stopPatience))
+	c.writeDeadline = now.Add(idle)
+	return c.socket.SetWriteDeadline(c.writeDeadline)
 }
 
 // writeAll writes the pieces; charged says that they hold memory of the server's. A peer that takes nothing stalls only
 // this connection, until it is given up after the idle time, or earlier when others need the memory that the connection
-// holds.
+// holds, or the server stops.
 func (c *conn) writeAll(pieces net.Buffers, charged bool) error {
 	if charged || c.holds.Load() > readBufferSize {
 		size := 0
@@ -416,8 +405,11 @@ func (c *conn) writeAll(pieces net.Buffers, charged bool) error {
 		c.answerHeld.begin(size)
 		defer c.answerHeld.end()
 	}
-	for i := 0; i < len(pieces); {
-		if err := c.extendWriteDeadline(time.Now()); err != nil {
+	now := time.Now()
+	c.writes.Store(now.UnixNano())
+	defer c.writes.Store(0)
+	for i := 0; i < len(pieces); now = time.Now() {
+		if err := c.extendWriteDeadline(now); err != nil {
 			return err
 		}
 		// A step of whole pieces, or the part of one that is larger than a step.
@@ -447,6 +439,6 @@ func (c *conn) writeAll(pieces net.Buffers, charged bool) error {
 		c.answerHeld.moved.Add(int64(n))
 		i = j
 	}
-	c.active.Store(time.Now().UnixNano())
+	c.active.Store(now.UnixNano())
 	return nil
 }

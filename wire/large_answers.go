@@ -250,7 +250,10 @@ func (c *conn) chargeBody(b *buffer) error {
 		b.budget, b.charged = large, n
 		large.force(n)
 	case n > keptAnswer:
-		if err := large.acquire(c.gone, n); err != nil {
+		c.turnHeld.begin(0)
+		err := large.acquire(c.gone, n)
+		c.turnHeld.end()
+		if err != nil {
 			return err
 		}
 		b.budget, b.charged = large, n

@@ -204,8 +204,8 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Shutdown stops accepting, lets what is parked answer with what it has, answers what was received, and closes the
-// connections; a peer that takes none of its answer for stopPatience is cut off. When ctx ends first, it cuts off the rest
-// and returns an error that wraps ctx's. It may be called before Run and more than once.
+// connections; a peer that has not taken its answers after stopPatience is cut off. When ctx ends first, it cuts off the
+// rest and returns an error that wraps ctx's. It may be called before Run and more than once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.starting.Lock()
 	s.stop()
@@ -221,11 +221,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.wg.Wait()
 		close(through)
 	}()
-	select {
-	case <-through:
+	if s.awaitPeers(ctx, through) {
 		s.kill()
 		return nil
-	case <-ctx.Done():
 	}
 	s.kill()
 	left := s.conns.all()
