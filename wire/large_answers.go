@@ -204,18 +204,22 @@ func (c *conn) decodeLarge(call *call) error {
 		return nil
 	}
 	c.turnHeld.begin(0)
-	err := c.server.requestTurns.take(c.gone, false, nil)
+	err := c.server.requestTurns.take(c.gone, c.reads(), nil)
 	c.turnHeld.end()
 	if err != nil {
 		return err
 	}
 	c.requestTurn = true
+	if err := c.gone.Err(); err != nil { // it left before its turn came, or while it did
+		return err
+	}
 	err = c.server.decode(call, call.body)
 	call.body = nil
 	if err != nil {
 		c.malformed = fmt.Errorf("api key %d version %d: %w", call.key, call.version, err)
+		return err
 	}
-	return err
+	return c.gone.Err() // one is decoded at a time
 }
 
 // endTurns ends the turns of a request and of its answer, if they have some, and forgets the answer.

@@ -359,3 +359,18 @@ func TestLargeRequestsAreAnsweredInTurn(t *testing.T) {
 		}
 	})
 }
+
+// A large request whose peer has left meanwhile is not even decoded.
+func TestLargeRequestOfAPeerThatLeftIsNotDecoded(t *testing.T) {
+	b := newBroker(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &conn{server: b.s, gone: ctx}
+	call := &call{api: b.s.apis.find(metadataOf(9).Key()), body: frameOf(metadataOf(9, "orders"), 1)}
+	if err := c.decodeLarge(call); !errors.Is(err, context.Canceled) || call.message != nil {
+		t.Errorf("error %v and message %v, want the context's error and none", err, call.message)
+	}
+	if c.endTurns(); b.s.requestTurns.taken != 0 {
+		t.Errorf("%d turns are taken, want none", b.s.requestTurns.taken)
+	}
+}

@@ -168,8 +168,9 @@ func New(o Options) (*Server, error) {
 	s.answers.setLimit(o.Config.Int("gateway.answer.memory.bytes"))
 	var framesLooked, answersLooked time.Time
 	s.requests.onWait(func() {
-		s.hurryParked()
-		s.cutStalled(&framesLooked, (*conn).keepsFrames)
+		if s.cutStalled(&framesLooked, (*conn).keepsFrames) {
+			s.hurryParked()
+		}
 	})
 	s.answers.onWait(func() { s.cutStalled(&answersLooked, (*conn).keepsAnswers) })
 	s.stopping, s.stop = context.WithCancel(context.Background())

@@ -147,13 +147,14 @@ func (c *conn) keepsAnswers(now time.Time, window time.Duration) bool {
 const lookPause = budgetPatience / 5
 
 // cutStalled closes the connections of peers that do next to nothing and so keep memory from others. It is called while
-// somebody waits for that memory; looked is when somebody who did looked last, guarded by cutting.
-func (s *Server) cutStalled(looked *time.Time, keeps func(*conn, time.Time, time.Duration) bool) {
+// somebody waits for that memory; looked is when somebody who did looked last, guarded by cutting. It reports whether it
+// looked.
+func (s *Server) cutStalled(looked *time.Time, keeps func(*conn, time.Time, time.Duration) bool) bool {
 	s.cutting.Lock()
 	now := time.Now()
 	if now.Sub(*looked) < lookPause {
 		s.cutting.Unlock()
-		return
+		return false
 	}
 	window := stallWindow
 	switch {
@@ -175,6 +176,7 @@ func (s *Server) cutStalled(looked *time.Time, keeps func(*conn, time.Time, time
 			s.cutLines.warn(s, "connection cut: its peer stalls and others need the memory", "remote", c.socket.RemoteAddr().String())
 		}
 	}
+	return true
 }
 
 // cutOff closes the connection and ends its waits, false when that was done before.

@@ -141,6 +141,41 @@ func TestOneLookDoesForAllWhoWait(t *testing.T) {
 	})
 }
 
+// However many wait for memory for a frame, requests that wait are made to answer by all of them at once.
+func TestOnePokeDoesForAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, map[string]string{"gateway.request.memory.bytes": "1048576"})
+		parked := &conn{server: s.s, socket: newPipe(t), hurry: make(chan struct{}, 1000)}
+		parked.holds.Store(1 << 20)
+		s.s.conns.add(parked, 1<<20)
+		s.s.requests.large.force(1 << 20)
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range 50 {
+			waiting.Go(func() {
+				if err := s.s.requests.large.acquire(ctx, 1<<20); err == nil {
+					t.Error("there is room")
+				}
+			})
+		}
+		wait(2*budgetPatience + budgetPatience/2)
+		if n := len(parked.hurry); n != 3 { // at once, and then twice
+			t.Errorf("%d pokes by 50 who waited two and a half times as long as they are patient, want 3", n)
+		}
+		cancel()
+		waiting.Wait()
+		s.s.requests.large.release(1 << 20)
+		s.s.conns.remove(parked)
+	})
+}
+
+// newPipe returns one end of a connection.
+func newPipe(t *testing.T) net.Conn {
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	return near
+}
+
 // slowServer is a wideServer whose memory is for one answer, or two when they are made at once, and whose peers take next
 // to nothing of theirs, as far as it is told.
 func slowServer(t *testing.T) (s *server, metadata *kmsg.MetadataRequest) {
