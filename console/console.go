@@ -36,7 +36,8 @@ type Options struct {
 	Snapshot func() Snapshot
 	// Ready returns why clients are not served at the moment; nil when they are.
 	Ready func() error
-	// Logger receives, at debug level, what is wrong with clients, and errors of scrapes; nil discards.
+	// Logger receives why a connection could not be accepted and, at debug level, what is wrong with clients, and errors of
+	// scrapes; nil discards.
 	Logger *slog.Logger
 }
 
@@ -61,7 +62,7 @@ func New(o Options) *Console {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	faults := slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)
 	mux := http.NewServeMux()
-	c := &Console{listener: newListener(o.Listener, mostConnections), ready: o.Ready}
+	c := &Console{listener: newListener(o.Listener, mostConnections, o.Logger), ready: o.Ready}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: faults, ErrorHandling: promhttp.ContinueOnError, DisableCompression: true,
 	}))
@@ -88,7 +89,7 @@ func New(o Options) *Console {
 func (c *Console) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.listener.Close() })
 	defer stop()
-	err := c.server.Serve(c.listener) // returns when the listener is closed, or cannot go on
+	err := c.server.Serve(c.listener) // returns when the listener is closed
 	_ = c.listener.Close()
 	c.serving.Wait()
 	if errors.Is(err, net.ErrClosed) {

@@ -1,13 +1,17 @@
 package console
 
 import (
+	"errors"
+	"log/slog"
 	"net"
 	"sync"
+	"time"
 )
 
 // listener accepts so many connections at a time, and closes them all when it is closed.
 type listener struct {
 	net.Listener
+	logger *slog.Logger
 	places chan struct{} // has one for each connection
 	closed chan struct{}
 
@@ -21,18 +25,18 @@ type conn struct {
 	of *listener
 }
 
-func newListener(l net.Listener, most int) *listener {
-	return &listener{Listener: l, places: make(chan struct{}, most), closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+func newListener(l net.Listener, most int, logger *slog.Logger) *listener {
+	return &listener{Listener: l, logger: logger, places: make(chan struct{}, most), closed: make(chan struct{}), conns: map[*conn]struct{}{}}
 }
 
-// Accept waits for a place and for a connection. The error is net.ErrClosed once the listener is closed.
+// Accept waits for a place and for a connection. The error is net.ErrClosed, once the listener is closed.
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case l.places <- struct{}{}:
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	inner, err := l.Listener.Accept()
+	inner, err := l.accept()
 	if err != nil {
 		<-l.places
 		return nil, err
@@ -50,6 +54,27 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	return c, nil
+}
+
+// accept waits for a connection, and tries again when that fails: clients of Kafka are not to suffer from it.
+func (l *listener) accept() (net.Conn, error) {
+	delay := time.Duration(0)
+	for {
+		c, err := l.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return c, err
+		}
+		// Mostly too many open files: it passes when somebody leaves.
+		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+		l.logger.Warn("accept failed", "listener", "http", "error", err, "retry", delay)
+		t := time.NewTimer(delay)
+		select {
+		case <-t.C:
+		case <-l.closed:
+			t.Stop()
+			return nil, net.ErrClosed
+		}
+	}
 }
 
 // Close closes the connections, too. It may be called more than once.
