@@ -40,7 +40,9 @@ func (c *Cleaner) Stats() Stats {
 	defer c.mu.Unlock()
 	s := c.stats
 	for l, err := range c.setAside {
-		s.SetAside = append(s.SetAside, SetAside{Topic: l.Topic(), Partition: l.Index(), Cause: err})
+		if l.Status() != storage.StatusDeleted { // another topic may have its name
+			s.SetAside = append(s.SetAside, SetAside{Topic: l.Topic(), Partition: l.Index(), Cause: err})
+		}
 	}
 	slices.SortFunc(s.SetAside, func(a, b SetAside) int {
 		if n := strings.Compare(a.Topic, b.Topic); n != 0 {
