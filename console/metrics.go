@@ -80,7 +80,7 @@ var metrics = []metric{
 			emit(float64(s.APIs[i].FinalErrors), s.APIs[i].Name, "final")
 		}
 	}},
-	{"gateway_errors_total", counter, "Error codes in answers of all APIs, by Kafka's name of the error; those that were sent.", []string{"error"}, func(s *Snapshot, emit emit) {
+	{"gateway_errors_total", counter, "Error codes in answers of all APIs, by Kafka's name of the error; one that was in no answer is not there.", []string{"error"}, func(s *Snapshot, emit emit) {
 		for _, e := range s.Errors {
 			emit(float64(e.Count), e.Name)
 		}
@@ -104,7 +104,7 @@ var metrics = []metric{
 	}},
 	{"gateway_group_partitions_unready", gauge, "Partitions of __consumer_offsets that have not been read yet, or could not be; their groups are not served.", nil, one(func(s *Snapshot) int64 { return int64(s.Groups.Unready) })},
 
-	{"gateway_storage_topics", gauge, "Topics.", nil, one(func(s *Snapshot) int64 { return int64(s.Storage.Topics) })},
+	{"gateway_storage_topics", gauge, "Topics, __consumer_offsets and its like among them.", nil, one(func(s *Snapshot) int64 { return int64(s.Storage.Topics) })},
 	{"gateway_storage_partitions", gauge, "Partitions by status: online; recovering; offline, because of damage; idle, not used since the start.", []string{"status"}, func(s *Snapshot, emit emit) {
 		emit(float64(s.Storage.Online), "online")
 		emit(float64(s.Storage.Recovering), "recovering")

@@ -142,15 +142,16 @@ func TestMetricsPage(t *testing.T) {
 	var w strings.Builder
 	w.WriteString("# Metrics\n\n" +
 		"This page is made from the program's own table (`go test ./console -rewrite`). With\n" +
-		"`-c gateway.http.listen=127.0.0.1:9464` the gateway serves over HTTP:\n\n" +
+		"`-c gateway.http.listen=127.0.0.1:9464`, the same in a file (`--config`), or `KAFKA_GATEWAY_HTTP_LISTEN` in the\n" +
+		"environment the gateway serves over HTTP:\n\n" +
 		"- `/metrics`: what follows, in the text format of Prometheus, and the metrics of the Go runtime (`go_…`) and of the\n" +
 		"  process (`process_…`) as Prometheus's own library has them;\n" +
 		"- `/health`: 200 while the process is alive;\n" +
 		"- `/ready`: 200 while clients are served, 503 once the gateway is stopping. Partitions may still recover then:\n" +
 		"  `gateway_storage_recovered` says when they have.\n\n" +
-		"Whoever reaches the address may read them: there is no authentication and no TLS. The log names the address when\n" +
-		"port 0 is asked for. At most " + fmt.Sprint(mostConnections) + " connections are open at a time; a request has to come within " + readTimeout.String() + ", its answer\n" +
-		"has to be taken within " + writeTimeout.String() + ".\n\n" +
+		"Whoever reaches the address may read them: there is no authentication and no TLS. The log names the address\n" +
+		"at the start, so that port 0 can be asked for. At most " + fmt.Sprint(mostConnections) + " connections are open at a time, and further ones wait;\n" +
+		"a request has to come within " + readTimeout.String() + ", its answer has to be taken within " + writeTimeout.String() + ".\n\n" +
 		"A scrape costs nothing on the way of a request. No metric has a label for a client, and topics are named only where a\n" +
 		"partition is in trouble. Counters start at 0 with the process.\n\n" +
 		"| name | type | labels | |\n| --- | --- | --- | --- |\n")
