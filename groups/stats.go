@@ -29,7 +29,7 @@ type shardStats struct {
 }
 
 // Stats returns a snapshot. It waits for nobody who waits for the disk: a partition that is at work counts as it did the
-// last time.
+// last time, and as unready when there was none.
 func (c *Coordinator) Stats() Stats {
 	var st Stats
 	sum := map[GroupCount]int64{}

@@ -54,8 +54,8 @@ func (a *apiCounters) failed(key, code int16) {
 	a.codes[i].Add(1)
 }
 
-// answered counts the errors of an answer, and returns what is to be sent in its place so that its bytes are counted. What
-// it has returned before it returns as it is.
+// answered counts the errors of an answer, and returns what is to be sent in its place so that its bytes are counted. A
+// *countedResponse has been here before and stays as it is; an *encoded may come here once.
 func (a *apiCounters) answered(c *call, resp response) response {
 	head := answerHeaderSize - 1
 	if c.tagged() {
