@@ -18,11 +18,11 @@ const module = "github.com/kaen-log/gateway"
 // allowed says which of our packages each package may import. Arrows point down
 // only; a new package or arrow is an edit here, with its reason in the commit.
 var allowed = map[string][]string{
-	".":                   {"wire", "cleaner", "groups", "groups/share", "storage", "storage/vfs"},
+	".":                   {"wire", "cleaner", "groups", "groups/share", "storage", "storage/vfs", "txn"},
 	"auth":                {},
 	"cmd/gateway":         {".", "cleaner", "compare", "wire", "groups", "storage", "storage/record", "storage/vfs"},
 	"compare":             {"storage/record"},
-	"wire":                {"auth", "groups", "groups/share", "storage", "storage/record", "storage/vfs"},
+	"wire":                {"auth", "groups", "groups/share", "storage", "storage/record", "storage/vfs", "txn"},
 	"cleaner":             {"storage", "storage/record"},
 	"groups":              {"groups/assignor", "groups/runtime", "storage", "storage/record"},
 	"groups/assignor":     {"storage"},
@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"storage/record":      {},
 	"storage/vfs":         {},
 	"storage/vfs/vfstest": {"storage/vfs"},
+	"txn":                 {"groups/runtime", "storage", "storage/record"},
 	"compat_test":         {},
 }
 
