@@ -260,7 +260,7 @@ func TestReplayReadsTransactionsAndSkipsWhatItCannotRead(t *testing.T) {
 	log, _ := offsets.Partition(0)
 	add := func(b record.Batch) {
 		t.Helper()
-		a, err := log.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator})
+		a, err := log.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator, Unverified: true})
 		if err == nil {
 			err = log.WaitDurable(t.Context(), a)
 		}

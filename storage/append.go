@@ -13,10 +13,11 @@ import (
 // what else the topic's config demands; the caller keeps the slice. The batch is written, not yet durable and not yet
 // visible, when Append returns: WaitDurable waits for that.
 //
-// The checks are made in this order: ErrNotOneBatch, ErrTransactionsUnsupported, ErrBaseOffset, ErrBatchTooLarge,
-// ErrCorruptBatch, the record package's errors of validation, ErrBatchTooLarge for a rebuilt batch,
-// ErrSegmentTooSmall, then the producer's state: a duplicate is answered with its original, else
-// ErrInvalidProducerEpoch, ErrOutOfOrderSequence or ErrInvalidTxnState. ErrStorage means that the disk failed.
+// The checks are made in this order: ErrNotOneBatch, ErrBaseOffset, ErrBatchTooLarge, ErrCorruptBatch, the record
+// package's errors of validation, ErrBatchTooLarge for a rebuilt batch, ErrSegmentTooSmall, then the producer's state: a
+// duplicate is answered with its original, else ErrInvalidProducerEpoch, ErrInvalidTxnState when the batch would begin a
+// transaction without the log's present Verification, ErrOutOfOrderSequence, or ErrInvalidTxnState for a batch outside
+// the producer's transaction. ErrStorage means that the disk failed.
 func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	if Status(l.status.Load()) != StatusOnline {
 		if err := l.recover(); err != nil {
@@ -24,7 +25,7 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 			return Appended{}, err
 		}
 	}
-	b, err := oneBatch(batches, o)
+	b, err := oneBatch(batches)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -71,7 +72,7 @@ func (l *Log) refused(batches []byte) {
 
 // oneBatch returns the batch that batches consists of. Like Kafka it overlooks bytes after it that are too few to be
 // a batch. Kafka: ProduceRequest.validateRecords.
-func oneBatch(batches []byte, o AppendOptions) (record.Batch, error) {
+func oneBatch(batches []byte) (record.Batch, error) {
 	size, err := record.PeekSize(batches)
 	switch {
 	case errors.Is(err, record.ErrShort) || err == nil && size > len(batches):
@@ -93,9 +94,6 @@ func oneBatch(batches []byte, o AppendOptions) (record.Batch, error) {
 		default:
 			return nil, fmt.Errorf("%w: at byte %d: %w", ErrCorruptBatch, size, err)
 		}
-	}
-	if o.Origin == OriginClient && b.Transactional() {
-		return nil, ErrTransactionsUnsupported
 	}
 	return b, nil
 }

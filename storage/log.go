@@ -138,8 +138,13 @@ const (
 // AppendOptions says how an append is to be treated.
 type AppendOptions struct {
 	Origin Origin
-	// TransactionV2: the request is of a version that adds partitions to transactions implicitly, so that a
-	// producer without state must begin at sequence 0.
+	// Verification is what StartVerification returned before the transaction coordinator was asked about this batch, which
+	// has it among the transaction's. A transactional batch of a client, or of a group's commit, needs it to begin a
+	// transaction here.
+	Verification *Verification
+	// Unverified: the batch needs no Verification (transaction.partition.verification.enable=false).
+	Unverified bool
+	// TransactionV2: the batch is a marker of transaction version 2, whose epoch is above that of the transaction.
 	TransactionV2 bool
 }
 

@@ -117,7 +117,7 @@ func (f *faultScenario) run() error {
 		sequence++
 		if i == 4 {
 			f.stage = "transaction"
-			coordinator := AppendOptions{Origin: OriginCoordinator}
+			coordinator := AppendOptions{Origin: OriginCoordinator, Unverified: true}
 			if err := f.send(txnBatch(9, 0, 0, 1), coordinator, "0/0"); err != nil {
 				return err
 			}

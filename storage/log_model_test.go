@@ -255,7 +255,7 @@ func (m *modelRun) next() (record.Batch, modelBatch, AppendOptions) {
 		mb.producer = r.Int64N(3)
 	default:
 		mb.producer, mb.txn = 10+r.Int64N(3), true
-		ao.Origin = OriginCoordinator
+		ao.Origin, ao.Unverified = OriginCoordinator, true
 		if m.txn[mb.producer] && r.IntN(2) == 0 {
 			mb.marker, mb.commit = true, r.IntN(2) == 0
 			mb.next, mb.times = base+1, []int64{1000}

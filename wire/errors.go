@@ -78,8 +78,6 @@ var codes = []struct {
 	{storage.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
 	{storage.ErrInvalidTxnState, kerr.InvalidTxnState},
 	{storage.ErrCoordinatorFenced, kerr.TransactionCoordinatorFenced},
-	// Kafka has no such state. A client takes this code as final.
-	{storage.ErrTransactionsUnsupported, kerr.TransactionalIDAuthorizationFailed},
 
 	{record.ErrTooLarge, kerr.MessageTooLarge},
 	{record.ErrMagic, kerr.InvalidRecord},
