@@ -9,13 +9,17 @@ import (
 // closes writing for those who have joined, never reading.
 
 // checkCommit says whether a commit may be stored. Who is no member may commit while
-// the group is empty. Kafka: ClassicGroup.validateOffsetCommit and
-// OffsetMetadataManager.validateOffsetCommit.
+// the group is empty, and in a transaction at any time: old producers do not know for
+// whom they commit. A transaction minds no rebalance, and is no sign of life. Kafka:
+// ClassicGroup.validateOffsetCommit and OffsetMetadataManager.validateOffsetCommit.
 func (g *classicGroup) checkCommit(now time.Time, r *CommitRequest) ([]error, error) {
 	if r.Generation < 0 && g.current == classicEmpty {
 		return nil, nil
 	}
 	if r.Generation < 0 && r.MemberID == "" && r.InstanceID == nil {
+		if r.transactional {
+			return nil, nil
+		}
 		return nil, fmt.Errorf("no member of a group that has some: %w", ErrUnknownMemberID)
 	}
 	if err := g.check(r.MemberID, r.InstanceID); err != nil {
@@ -24,6 +28,8 @@ func (g *classicGroup) checkCommit(now time.Time, r *CommitRequest) ([]error, er
 	switch {
 	case r.Generation != g.generation:
 		return nil, fmt.Errorf("generation %d, want %d: %w", r.Generation, g.generation, ErrIllegalGeneration)
+	case r.transactional:
+		return nil, nil
 	case g.current == classicCompleting:
 		return nil, ErrRebalanceInProgress
 	}

@@ -7,17 +7,20 @@ import (
 
 // checkCommit says whether a member may commit: at its epoch, or, when it has not
 // heard of that yet, at an earlier one for partitions that it had then and still has.
-// Who is no member may commit while there are none. Kafka:
-// ConsumerGroup.validateOffsetCommit.
+// Who is no member may commit while there are none, and in a transaction at any time.
+// Kafka: ConsumerGroup.validateOffsetCommit.
 func (g *consumerGroup) checkCommit(_ time.Time, r *CommitRequest) ([]error, error) {
 	if r.Generation < 0 && len(g.members) == 0 {
+		return nil, nil
+	}
+	if r.transactional && r.Generation == -1 && r.MemberID == "" && r.InstanceID == nil {
 		return nil, nil
 	}
 	m, err := g.member(r.MemberID)
 	switch {
 	case err != nil:
 		return nil, err
-	case m.classic == nil && !r.Epochs:
+	case m.classic == nil && !r.Epochs && !r.transactional:
 		return nil, fmt.Errorf("version of before member epochs from member %q: %w", m.id, ErrUnsupportedVersion)
 	case r.Generation == m.epoch:
 		return nil, nil

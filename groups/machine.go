@@ -28,6 +28,17 @@ type step struct {
 	then    func(now time.Time, err error) step
 	// commit is set for a step that only stores offsets: it does not make the group busy.
 	commit bool
+	// txn is the transaction that the records are part of; nil for none.
+	txn *transaction
+}
+
+// transaction is that of a producer, in one partition of __consumer_offsets.
+type transaction struct {
+	producerID int64
+	epoch      int16
+	// verification says that the transaction coordinator knows of it; see storage.Log.StartVerification.
+	verification *storage.Verification
+	unverified   bool
 }
 
 // finish tells a step what became of its records.

@@ -28,11 +28,14 @@ type CommitRequest struct {
 	// Generation is the generation of a classic group's member, or the member epoch of
 	// a consumer group's; negative for a consumer that is no member.
 	Generation int32
-	// Epochs says that the client knows member epochs and ErrGroupIDNotFound (OffsetCommit version 9 and later).
+	// Epochs says that the client knows member epochs and ErrGroupIDNotFound (OffsetCommit
+	// version 9 and later, TxnOffsetCommit version 6 and later).
 	Epochs  bool
 	Commits []Commit
 	// Retention is the client's explicit retention; negative for the broker's.
 	Retention time.Duration
+
+	transactional bool // part of a TransactionalCommitRequest
 }
 
 // CommitOffsets stores what a consumer commits. The error of each commit is at its
@@ -55,7 +58,7 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, r *CommitRequest) ([]er
 		if errs == nil {
 			errs = make([]error, len(r.Commits))
 		}
-		return c.storeCommits(now, s, r, errs, reply)
+		return c.storeCommits(now, s, r, nil, errs, reply)
 	})
 }
 
@@ -87,8 +90,9 @@ func checkCommit(now time.Time, e *entry, r *CommitRequest) ([]error, error) {
 	return nil, fmt.Errorf("generation %d of a group that does not exist: %w", r.Generation, ErrIllegalGeneration)
 }
 
-// storeCommits is the step that stores the commits without an error in errs.
-func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, errs []error, reply func([]error, error)) step {
+// storeCommits is the step that stores the commits without an error in errs, as part of a
+// transaction if there is one.
+func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, txn *transaction, errs []error, reply func([]error, error)) step {
 	nowMs := now.UnixMilli()
 	changes := make([]change, 0, len(r.Commits))
 	records := make([]logRecord, 0, len(r.Commits))
@@ -113,14 +117,18 @@ func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, er
 		reply(errs, nil)
 		return step{}
 	}
-	return step{records: records, commit: true, then: func(_ time.Time, err error) step {
+	return step{records: records, commit: true, txn: txn, then: func(_ time.Time, err error) step {
 		if err != nil {
 			reply(nil, err)
 			return step{}
 		}
 		for i := range changes {
 			changes[i].recordOffset = s.base + int64(i)
-			s.apply(changes[i])
+			if txn != nil {
+				s.stage(txn.producerID, changes[i])
+			} else {
+				s.apply(changes[i])
+			}
 		}
 		reply(errs, nil)
 		return step{}

@@ -155,8 +155,8 @@ func TestRemovedOffsetDoesNotComeBackWithATransaction(t *testing.T) {
 	s.stage(9, set("g", "t", 0, 2, 1))
 	s.stage(9, set("g", "t", 1, 3, 2))
 	s.apply(change{group: "g", key: offsetKey{"t", 0}, recordOffset: 3})
-	if n := s.entries["g"].unstable[offsetKey{"t", 0}]; n != 0 {
-		t.Errorf("%d transactions would change the removed offset, want none", n)
+	if p := s.entries["g"].unstable[offsetKey{"t", 0}]; len(p) != 0 {
+		t.Errorf("producers %v would change the removed offset, want none", p)
 	}
 	s.end(9, true)
 	if got, ok := committed(t, s, "g", "t", 0); ok {
