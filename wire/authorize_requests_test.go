@@ -141,6 +141,17 @@ var denialCases = []denialCase{
 		r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: name, Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{{CurrentLeaderEpoch: -1}}}}
 		return r
 	}},
+	{27, "", 31, 1, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrWriteTxnMarkersRequest()
+		r.Markers = []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: 1, Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: name, Partitions: []int32{0, 7}}}}}
+		return r
+	}},
+	{28, "", 53, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrTxnOffsetCommitRequest()
+		r.TransactionalID, r.Group, r.Generation = name, name, -1
+		r.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: name, TopicID: id, Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{}}}}
+		return r
+	}},
 	{29, "", 31, 1, never, func(b *broker, name string, id [16]byte) kmsg.Request { return everyACL() }},
 	{30, "", 31, 1, never, func(b *broker, name string, id [16]byte) kmsg.Request {
 		return createACLsOf(bindingOf("User:a", opRead, resourceTopic, name), bindingOf("no type", opRead, resourceTopic, name))
@@ -223,6 +234,11 @@ var denialCases = []denialCase{
 	{60, "", 0, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
 		r := kmsg.NewPtrDescribeClusterRequest()
 		r.IncludeClusterAuthorizedOperations = true
+		return r
+	}},
+	{61, "", 29, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrDescribeProducersRequest()
+		r.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: name, Partitions: []int32{0, 7}}}
 		return r
 	}},
 	{68, "", 30, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
