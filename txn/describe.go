@@ -1,6 +1,13 @@
 package txn
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Description is what DescribeTransactions tells of a transactional id.
 type Description struct {
@@ -9,7 +16,7 @@ type Description struct {
 	Producer
 	Timeout    time.Duration
 	StartMs    int64       // when the transaction began, -1 for none
-	Partitions []Partition // in order
+	Partitions []Partition // in order; of one that ends, those whose marker is not written
 }
 
 // Describe returns what is known of an id. Errors: ErrInvalidRequest for an empty id,
@@ -17,7 +24,25 @@ type Description struct {
 //
 // Kafka: TransactionCoordinator.handleDescribeTransactions.
 func (c *Coordinator) Describe(id string) (Description, error) {
-	return Description{}, ErrNotCoordinator
+	if err := checkID(id); err != nil {
+		return Description{}, err
+	}
+	var d Description
+	err := c.look(id, func(e *entry) error {
+		t := e.known()
+		if t == nil {
+			return fmt.Errorf("transactional id %q: %w", id, ErrTransactionalIDNotFound)
+		}
+		d = Description{
+			TransactionalID: id, State: t.state.String(), Producer: t.Producer,
+			Timeout: time.Duration(t.timeoutMs) * time.Millisecond, StartMs: t.startMs, Partitions: slices.Clone(t.partitions),
+		}
+		if e.end != nil {
+			d.Partitions = slices.Clone(e.end.left)
+		}
+		return nil
+	})
+	return d, err
 }
 
 // ListRequest says which ids List returns; all of its conditions must be met.
@@ -49,9 +74,67 @@ type ListResult struct {
 //
 // Kafka: TransactionStateManager.listTransactionStates.
 func (c *Coordinator) List(r ListRequest) (ListResult, error) {
-	return ListResult{}, ErrNotAvailable
+	select {
+	case <-c.life.Done():
+		return ListResult{}, fmt.Errorf("the coordinator stops: %w", ErrNotAvailable)
+	default:
+	}
+	all := c.all()
+	for _, w := range all {
+		w.mu.Lock()
+		err := w.ready()
+		w.mu.Unlock()
+		if errors.Is(err, ErrLoading) {
+			return ListResult{}, err
+		}
+	}
+	pattern, err := wholeMatch(r.Pattern)
+	if err != nil {
+		return ListResult{}, err
+	}
+	var out ListResult
+	for _, s := range r.States {
+		if !slices.Contains(stateNames, s) {
+			out.UnknownStates = append(out.UnknownStates, s)
+		}
+	}
+	nowMs := c.o.Now().UnixMilli()
+	for _, w := range all {
+		w.mu.Lock()
+		if w.ready() == nil {
+			for _, e := range w.entries {
+				if t := e.t; t != nil && r.wants(t, nowMs) && (pattern == nil || pattern.MatchString(t.id)) {
+					out.Transactions = append(out.Transactions, Listed{t.id, t.ID, t.state.String()})
+				}
+			}
+		}
+		w.mu.Unlock()
+	}
+	slices.SortFunc(out.Transactions, func(a, b Listed) int { return strings.Compare(a.TransactionalID, b.TransactionalID) })
+	return out, nil
+}
+
+// wants says whether a transaction meets the conditions, without the pattern.
+func (r *ListRequest) wants(t *transaction, nowMs int64) bool {
+	return (len(r.States) == 0 || slices.Contains(r.States, t.state.String())) &&
+		(len(r.ProducerIDs) == 0 || slices.Contains(r.ProducerIDs, t.ID)) &&
+		(r.MinDuration < 0 || nowMs-t.startMs > r.MinDuration.Milliseconds())
+}
+
+// wholeMatch compiles a pattern that must match the whole of a text; nil for none.
+func wholeMatch(pattern string) (*regexp.Regexp, error) {
+	if pattern == "" {
+		return nil, nil
+	}
+	_, err := regexp.Compile(pattern) // alone: within the brackets that follow it might be another
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidRegex, err)
+	}
+	return regexp.MustCompile(`\A(?:` + pattern + `)\z`), nil
 }
 
 // Available says whether the coordinator of an id answers: nil, ErrLoading,
 // ErrNotCoordinator or ErrNotAvailable.
-func (c *Coordinator) Available(id string) error { return ErrNotCoordinator }
+func (c *Coordinator) Available(id string) error {
+	return c.look(id, func(*entry) error { return nil })
+}
