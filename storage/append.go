@@ -51,8 +51,8 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 		v.Batch.SetMaxTimestamp(nowMs, true)
 	}
 	a, err := l.append(v, o, c, nowMs)
-	if err != nil && errors.Is(err, ErrStorage) {
-		l.producers.refuse(v.Batch)
+	if b := v.Batch; err != nil && errors.Is(err, ErrStorage) && b.ProducerID() >= 0 {
+		l.producers.refuse(b.ProducerID(), refusedOf(b))
 	}
 	return a, err
 }
@@ -63,10 +63,17 @@ func (l *Log) refused(batches []byte) {
 	if err != nil || size > len(batches) {
 		return
 	}
+	if b := record.Batch(batches[:size]); b.ProducerID() >= 0 {
+		l.refusedFirst(b.ProducerID(), refusedOf(b))
+	}
+}
+
+// refusedFirst is refused for what the state keeps of the batch.
+func (l *Log) refusedFirst(producerID int64, r refusedBatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := Status(l.status.Load()); s != StatusOffline && s != StatusDeleted {
-		l.producers.refuse(record.Batch(batches[:size]))
+		l.producers.refuse(producerID, r)
 	}
 }
 

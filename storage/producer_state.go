@@ -136,6 +136,10 @@ type refusedBatch struct {
 	epoch     int16
 }
 
+func refusedOf(b record.Batch) refusedBatch {
+	return refusedBatch{timestamp: b.MaxTimestamp(), sequence: b.BaseSequence(), epoch: b.ProducerEpoch()}
+}
+
 // producerUndo is how to go back to before one batch.
 type producerUndo struct {
 	before producer
@@ -246,14 +250,10 @@ func (s *producerState) checkMarker(b record.Batch, m record.Marker, transaction
 // maxRefused bounds the producers that are remembered for a batch that failed.
 const maxRefused = 10_000
 
-// refuse notes a client's batch that the disk did not take.
-func (s *producerState) refuse(b record.Batch) {
-	id := b.ProducerID()
-	if id < 0 || b.BaseSequence() < 0 {
-		return
-	}
-	if _, known := s.producers[id]; !known {
-		s.refuseFirst(id, refusedBatch{timestamp: b.MaxTimestamp(), sequence: b.BaseSequence(), epoch: b.ProducerEpoch()})
+// refuse notes a client's batch that the disk did not take, if it is the first of its producer.
+func (s *producerState) refuse(id int64, r refusedBatch) {
+	if _, known := s.producers[id]; !known && r.sequence >= 0 {
+		s.refuseFirst(id, r)
 	}
 }
 
@@ -277,7 +277,7 @@ func (s *producerState) update(b record.Batch) {
 		return
 	}
 	p, u := s.change(b)
-	u.verification = s.endVerification(b)
+	u.verification = s.endVerification(b, false)
 	p.setEpoch(b.ProducerEpoch())
 	p.add(batchMeta{
 		lastOffset: b.LastOffset(), timestamp: b.MaxTimestamp(),
@@ -297,7 +297,7 @@ func (s *producerState) update(b record.Batch) {
 // not passed.
 func (s *producerState) endTxn(b record.Batch, m record.Marker, timestampMs int64) (completedTxn, bool) {
 	p, u := s.change(b)
-	s.endVerification(b)
+	s.endVerification(b, true)
 	first := p.txnFirst
 	p.setEpoch(b.ProducerEpoch())
 	p.coordinatorEpoch, p.lastTimestamp, p.txnFirst = m.CoordinatorEpoch, timestampMs, -1

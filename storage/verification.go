@@ -23,8 +23,8 @@ type Verification struct {
 	epoch  int16
 	// v2: the producer raises its epoch with each transaction, so that it begins at sequence 0.
 	v2 bool
-	// failed: a batch that used it was cut off again, and with it the transaction that it began. Batches that were sent
-	// behind it found the transaction open and carry no Verification.
+	// failed: a batch that used it was cut off again, and with it the transaction that it began. Those that found the
+	// transaction open carry no Verification, and failed with it.
 	failed bool
 }
 
@@ -40,6 +40,7 @@ type Verification struct {
 func (l *Log) StartVerification(producerID int64, epoch int16, sequence int32, v2 bool) (*Verification, error) {
 	if Status(l.status.Load()) != StatusOnline {
 		if err := l.recover(); err != nil {
+			l.refusedFirst(producerID, refusedBatch{timestamp: l.nowMs(), sequence: sequence, epoch: epoch})
 			return nil, err
 		}
 	}
@@ -93,9 +94,8 @@ func (s *producerState) checkVerification(b record.Batch, p *producer, o AppendO
 	if v != nil && v == o.Verification {
 		return nil
 	}
-	if v != nil && v.failed && o.Origin == OriginClient && epoch == v.epoch && b.BaseSequence() > v.lowest {
-		// The batch before it is sent again, and then this one.
-		return fmt.Errorf("%w: producer %d sent sequence %d, want %d, which failed before", ErrOutOfOrderSequence, id, b.BaseSequence(), v.lowest)
+	if v != nil && v.failed && o.Verification == nil {
+		return fmt.Errorf("%w: producer %d sent a batch behind one that was cut off with the transaction it began", ErrStorage, id)
 	}
 	return fmt.Errorf("%w: producer %d sent a batch that is not known to be part of a transaction", ErrInvalidTxnState, id)
 }
@@ -103,9 +103,9 @@ func (s *producerState) checkVerification(b record.Batch, p *producer, o AppendO
 // endVerification forgets the producer's verification when a transactional batch or a marker has been appended, and
 // returns it. A marker of the verification's own epoch ended the transaction before: from transaction version 2 on markers
 // raise the epoch, and the producer goes on with theirs. Kafka: UnifiedLog.updateProducers.
-func (s *producerState) endVerification(b record.Batch) *Verification {
+func (s *producerState) endVerification(b record.Batch, marker bool) *Verification {
 	v := s.verifications[b.ProducerID()]
-	if v == nil || !b.Transactional() || v.v2 && b.Control() && b.ProducerEpoch() == v.epoch {
+	if v == nil || !b.Transactional() || v.v2 && marker && b.ProducerEpoch() == v.epoch {
 		return nil
 	}
 	delete(s.verifications, b.ProducerID())
