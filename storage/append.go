@@ -122,7 +122,12 @@ func checkBatch(b record.Batch, o AppendOptions, c *TopicConfig) error {
 // validateBatch checks the records and makes the changes that the config demands.
 func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions, c *TopicConfig, nowMs int64, slots chan struct{}) (record.Validated, error) {
 	if o.Origin == OriginCoordinator && b.Control() {
-		return record.Validated{Batch: b, MaxTimestamp: b.MaxTimestamp(), LogAppendTimeMs: -1}, nil
+		v := record.Validated{Batch: b, MaxTimestamp: b.MaxTimestamp(), LogAppendTimeMs: -1}
+		if c.LogAppendTime {
+			v.MaxTimestamp, v.LogAppendTimeMs = nowMs, nowMs
+			b.SetMaxTimestamp(nowMs, true)
+		}
+		return v, nil
 	}
 	rules := record.Rules{
 		NowMs: nowMs, LogAppendTime: c.LogAppendTime,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
@@ -475,6 +476,35 @@ func TestWatchersLearnOfTheLastStableOffset(t *testing.T) {
 	}
 	wantOffsets(t, l, Offsets{LastStable: 1, HighWatermark: 3, End: 3})
 	wantValues(t, readValues(t, l, 0, ReadCommitted), "0=0/0")
+	rig.stop(l)
+}
+
+func TestMarkersGetTheLogsOwnTime(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	rig.configs["message.timestamp.type"] = "LogAppendTime"
+	l := rig.start()
+	now := rig.now().UnixMilli()
+	transact(t, l, txnBatch(1, 0, 0, 1), false)
+	rig.now = func() time.Time { return time.UnixMilli(now + 5) }
+	l.ctx.now = rig.now
+	a, err := l.Append(record.EndTxnMarker(1, 0, record.Marker{Commit: true}, 77, 0), AppendOptions{Origin: OriginCoordinator})
+	if err != nil || a.LogAppendTimeMs != now+5 {
+		t.Fatalf("marker: got %+v, %v, want time %d", a, err, now+5)
+	}
+	if err := l.WaitDurable(context.Background(), a); err != nil {
+		t.Fatal(err)
+	}
+	res, err := l.Read(nil, ReadRequest{Offset: 1, MaxBytes: 1000, VerifyCRC: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := record.Cut(res.Data)
+	if err != nil || !b.LogAppendTime() || b.MaxTimestamp() != now+5 || b.VerifyCRC() != nil {
+		t.Errorf("marker: %v, append time %t, timestamp %d, crc %v", err, b.LogAppendTime(), b.MaxTimestamp(), b.VerifyCRC())
+	}
+	if infos, err := l.ActiveProducers(); err != nil || len(infos) != 1 || infos[0].LastTimestamp != now+5 {
+		t.Errorf("producers: %+v, %v, want last timestamp %d", infos, err, now+5)
+	}
 	rig.stop(l)
 }
 
