@@ -297,7 +297,7 @@ func TestEveryDomainErrorIsMapped(t *testing.T) {
 	}
 	found := 0
 	for _, s := range sources(t) {
-		if s.test || !slices.Contains([]string{"storage", "storage/record", "groups", "groups/runtime", "groups/share"}, s.pkg) {
+		if s.test || !slices.Contains([]string{"storage", "storage/record", "groups", "groups/runtime", "groups/share", "txn"}, s.pkg) {
 			continue
 		}
 		for _, d := range s.file.Decls {

@@ -20,6 +20,7 @@ import (
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/txn"
 	"github.com/kaen-log/gateway/wire"
 )
 
@@ -109,9 +110,9 @@ type Gateway struct {
 	logger  *slog.Logger
 	addrs   []net.Addr
 
-	stop context.CancelFunc // ends the background loops
-	wg   sync.WaitGroup     // the loops
-	done chan struct{}      // closed when Shutdown is through, or a loop failed
+	// transactions ends before the rest: markers that are on their way come to the disk, and to the groups.
+	transactions, rest loops
+	done               chan struct{} // closed when Shutdown is through, or a loop failed
 
 	ended sync.Once
 	err   error // why it ended; set before done is closed
@@ -171,7 +172,15 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	shares := share.New(share.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: config.Shares(store)})
-	coordinator := groups.New(groups.Options{
+	// The two coordinators call each other, and neither does so before it runs.
+	var coordinator *groups.Coordinator
+	transactions := txn.New(txn.Options{
+		Store: store, Now: o.Now, Logger: o.Logger, Config: config.Transactions(),
+		EndOffsets: func(ctx context.Context, partition int32, m txn.Marker) error {
+			return wire.EndOffsets(ctx, coordinator, partition, m)
+		},
+	})
+	coordinator = groups.New(groups.Options{
 		Store:               store,
 		Now:                 o.Now,
 		Logger:              o.Logger,
@@ -181,11 +190,14 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		CommitTimeout:       time.Duration(config.Int("offsets.commit.timeout.ms")) * time.Millisecond,
 		Config:              config.Groups(store),
 		ShareState:          shareState(shares),
+		Verify:              wire.VerifyOffsets(transactions),
+		Unverified:          config.Unverified,
 	})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,
 		Groups:    coordinator,
 		Shares:    shares,
+		Txns:      transactions,
 		Now:       o.Now,
 		Logger:    o.Logger,
 		LogLevel:  o.LogLevel,
@@ -199,19 +211,37 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	g.cleaner = cleaner.New(cleaner.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: func() cleaner.Config { return cleanerConfig(config) }})
-	background, stop := context.WithCancel(context.Background())
-	g.stop = stop
-	for name, run := range map[string]func(context.Context) error{
+	g.transactions.run(g, map[string]func(context.Context) error{"transactions": transactions.Run})
+	g.rest.run(g, map[string]func(context.Context) error{
 		"storage": store.Run, "groups": coordinator.Run, "shares": shares.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
-	} {
-		g.wg.Go(func() {
-			if err := run(background); err != nil && background.Err() == nil {
+	})
+	return g, nil
+}
+
+// loops are background loops that are ended together. The zero value has none.
+type loops struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// run starts loops by their names. One that ends by itself ends the gateway.
+func (l *loops) run(g *Gateway, all map[string]func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	for name, run := range all {
+		l.wg.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
 				g.logger.Error("background loop ended", "loop", name, "error", err)
 				g.fail(fmt.Errorf("%s: %w", name, err))
 			}
 		})
 	}
-	return g, nil
+}
+
+// end ends the loops and waits for them.
+func (l *loops) end() {
+	l.stop()
+	l.wg.Wait()
 }
 
 // shareState lets the membership of share groups make and look at the states of their partitions.
@@ -290,8 +320,8 @@ func (g *Gateway) fail(err error) {
 // after a loop failed.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	err := g.server.Shutdown(ctx)
-	g.stop()
-	g.wg.Wait()
+	g.transactions.end()
+	g.rest.end()
 	err = errors.Join(err, g.store.Close())
 	g.fail(err)
 	return err
@@ -339,7 +369,7 @@ func storageOptions(o *Options, config *wire.BrokerConfig) (storage.Options, err
 func checkInternalSegments(config *wire.BrokerConfig) error {
 	const least = 1 << 20
 	var faults []error
-	for _, name := range []string{"offsets.topic.segment.bytes", "share.coordinator.state.topic.segment.bytes"} {
+	for _, name := range []string{"offsets.topic.segment.bytes", "transaction.state.log.segment.bytes", "share.coordinator.state.topic.segment.bytes"} {
 		if got := config.Int(name); got < least {
 			faults = append(faults, fmt.Errorf("%s: %d, want at least %d, the smallest segment.bytes of a topic", name, got, least))
 		}
