@@ -47,13 +47,16 @@ func (s *Server) txnOffsetCommit(r *request, req *kmsg.TxnOffsetCommitRequest) (
 	return resp, nil
 }
 
-// txnCommitCode is errorCode for producers of a version. Kafka: KAFKA-7296.
+// txnCommitCode is errorCode for producers of a version. Kafka: AddPartitionsToTxnManager, KAFKA-7296.
 func txnCommitCode(err error, version int16) int16 {
-	code := errorCode(err)
-	if version < 2 && code == kerr.CoordinatorLoadInProgress.Code {
-		return kerr.CoordinatorNotAvailable.Code
+	if err == nil {
+		return 0
 	}
-	return code
+	e := verificationError(err, version >= 4)
+	if e == kerr.CoordinatorLoadInProgress && version < 2 {
+		e = kerr.CoordinatorNotAvailable
+	}
+	return e.Code
 }
 
 // refuseTxnOffsetCommit returns why the whole request is refused, if it is.

@@ -43,21 +43,18 @@ func (c *produceCall) verify(s *Server, r *request, req *kmsg.ProduceRequest) er
 	}
 	began := s.stopwatch()
 	defer func() { r.waited += s.lap(began) }()
-	ctx, cancel := context.WithTimeout(r.context(), s.requestTimeout())
-	defer cancel()
 	// To send the request once more costs more than a wait here, and would come later than the end of the markers of the
 	// producer's last transaction, which is what it most likely waits for.
-	retries, cancelRetries := context.WithTimeout(ctx, time.Duration(s.config.Int("add.partitions.to.txn.retry.backoff.max.ms"))*time.Millisecond)
-	defer cancelRetries()
-	for {
-		err := c.askCoordinator(ctx, s, txn.AddRequest{TransactionalID: *req.TransactionID, Producer: producer, V2: req.Version >= produceAdds}, req)
-		if !errors.Is(err, txn.ErrConcurrentTransactions) || req.Version < produceAdds || retries.Err() != nil {
+	patience := min(time.Duration(s.config.Int("add.partitions.to.txn.retry.backoff.max.ms"))*time.Millisecond, s.requestTimeout())
+	for deadline := s.now().Add(patience); ; {
+		err := c.askCoordinator(r.context(), s, txn.AddRequest{TransactionalID: *req.TransactionID, Producer: producer, V2: req.Version >= produceAdds}, req)
+		if !errors.Is(err, txn.ErrConcurrentTransactions) || req.Version < produceAdds || !s.now().Before(deadline) {
 			break
 		}
 		pause := time.NewTimer(time.Duration(s.config.Int("add.partitions.to.txn.retry.backoff.ms")) * time.Millisecond)
 		select {
 		case <-pause.C:
-		case <-ctx.Done():
+		case <-r.context().Done():
 		}
 		pause.Stop()
 	}
@@ -102,6 +99,8 @@ func (c *produceCall) askCoordinator(ctx context.Context, s *Server, ask txn.Add
 	if len(ask.Partitions) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.requestTimeout())
+	defer cancel()
 	var errs []error
 	var err error
 	if ask.V2 {
@@ -126,16 +125,8 @@ func (c *produceCall) askCoordinator(ctx context.Context, s *Server, ask txn.Add
 // refusedTransaction returns what a producer is told of a batch that was not verified. Older producers know what to do
 // about some errors only, and NOT_ENOUGH_REPLICAS makes all of them try again without looking for another broker.
 func refusedTransaction(err error, version int16) (int16, *string) {
-	e := kafkaError(err)
-	switch {
-	case e == kerr.ProducerFenced:
-		e = kerr.InvalidProducerEpoch
-	case errors.Is(err, txn.ErrNotInTransaction):
-		e = kerr.TransactionAbortable
-		if version < produceAbortable {
-			e = kerr.InvalidTxnState
-		}
-	case e == kerr.RequestTimedOut: // Kafka: the coordinator may be another broker
+	e := verificationError(err, version >= produceAbortable)
+	if e == kerr.RequestTimedOut { // Kafka: the coordinator may be another broker
 		e = kerr.NetworkException
 	}
 	switch {
@@ -148,4 +139,19 @@ func refusedTransaction(err error, version int16) (int16, *string) {
 		return kerr.NotEnoughReplicas.Code, &text
 	}
 	return e.Code, nil
+}
+
+// verificationError returns Kafka's error for what the transaction coordinator says of a partition that is to be written
+// to. abortable says that the producer knows TRANSACTION_ABORTABLE. Kafka: AddPartitionsToTxnHandler.
+func verificationError(err error, abortable bool) *kerr.Error {
+	e := kafkaError(err)
+	switch {
+	case errors.Is(err, txn.ErrNotInTransaction) && abortable:
+		return kerr.TransactionAbortable
+	case errors.Is(err, txn.ErrNotInTransaction):
+		return kerr.InvalidTxnState
+	case e == kerr.ProducerFenced:
+		return kerr.InvalidProducerEpoch
+	}
+	return e
 }
