@@ -3,7 +3,6 @@ package txn
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -88,7 +87,7 @@ func (c *Coordinator) List(r ListRequest) (ListResult, error) {
 			return ListResult{}, err
 		}
 	}
-	pattern, err := wholeMatch(r.Pattern)
+	pattern, err := compilePattern(r.Pattern)
 	if err != nil {
 		return ListResult{}, err
 	}
@@ -103,12 +102,15 @@ func (c *Coordinator) List(r ListRequest) (ListResult, error) {
 		w.mu.Lock()
 		if w.ready() == nil {
 			for _, e := range w.entries {
-				if t := e.t; t != nil && r.wants(t, nowMs) && (pattern == nil || pattern.MatchString(t.id)) {
+				if t := e.t; t != nil && r.wants(t, nowMs) {
 					out.Transactions = append(out.Transactions, Listed{t.id, t.ID, t.state.String()})
 				}
 			}
 		}
 		w.mu.Unlock()
+	}
+	if out.Transactions, err = pattern.keep(out.Transactions); err != nil {
+		return ListResult{}, err
 	}
 	slices.SortFunc(out.Transactions, func(a, b Listed) int { return strings.Compare(a.TransactionalID, b.TransactionalID) })
 	return out, nil
@@ -119,18 +121,6 @@ func (r *ListRequest) wants(t *transaction, nowMs int64) bool {
 	return (len(r.States) == 0 || slices.Contains(r.States, t.state.String())) &&
 		(len(r.ProducerIDs) == 0 || slices.Contains(r.ProducerIDs, t.ID)) &&
 		(r.MinDuration < 0 || nowMs-t.startMs > r.MinDuration.Milliseconds())
-}
-
-// wholeMatch compiles a pattern that must match the whole of a text; nil for none.
-func wholeMatch(pattern string) (*regexp.Regexp, error) {
-	if pattern == "" {
-		return nil, nil
-	}
-	_, err := regexp.Compile(pattern) // alone: within the brackets that follow it might be another
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidRegex, err)
-	}
-	return regexp.MustCompile(`\A(?:` + pattern + `)\z`), nil
 }
 
 // Available says whether the coordinator of an id answers: nil, ErrLoading,
