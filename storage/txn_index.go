@@ -133,7 +133,7 @@ func DecodeTxnIndex(b []byte) ([]AbortedTxn, error) {
 			LastOffset:       int64(binary.BigEndian.Uint64(e[18:])),
 			LastStableOffset: int64(binary.BigEndian.Uint64(e[26:])),
 		}
-		if a.ProducerID < 0 || a.FirstOffset < 0 || a.FirstOffset > a.LastOffset || a.LastOffset <= prev {
+		if a.ProducerID < 0 || a.FirstOffset < 0 || a.FirstOffset >= a.LastOffset || a.LastOffset <= prev {
 			return fault("producer %d aborted offsets %d to %d after a marker at %d", a.ProducerID, a.FirstOffset, a.LastOffset, prev)
 		}
 		entries = append(entries, a)
