@@ -8,40 +8,17 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/txn"
 )
 
-// withTransactions gives a broker a group coordinator and a transaction coordinator that know each other. It belongs to
-// a synctest bubble, since the end of a transaction is written in the background.
+// withTransactions makes __transaction_state for a broker, whose coordinators it makes if need be. It belongs to a
+// synctest bubble, since the end of a transaction is written in the background.
 func withTransactions(b *broker) *broker {
 	b.t.Helper()
-	b.s.groups = groups.New(groups.Options{
-		Store: b.store, Now: b.time, Config: b.s.config.Groups(b.store),
-		Verify: func(ctx context.Context, t groups.TransactionalCommit, partition int32) error {
-			ask := txn.AddRequest{
-				TransactionalID: t.TransactionalID, Producer: txn.Producer{ID: t.ProducerID, Epoch: t.ProducerEpoch}, V2: t.V2,
-				Partitions: []txn.Partition{{Topic: groups.OffsetsTopic, Partition: partition}},
-			}
-			if t.V2 {
-				return b.s.txns.Add(ctx, ask)
-			}
-			errs, err := b.s.txns.Verify(ctx, ask)
-			if err == nil {
-				err = errs[0]
-			}
-			return err
-		},
-		Unverified: func() bool { return !b.s.config.Bool("transaction.partition.verification.enable") },
-	})
-	b.s.txns = txn.New(txn.Options{
-		Store: b.store, Now: b.time,
-		EndOffsets: func(ctx context.Context, partition int32, m txn.Marker) error {
-			marker := record.Marker{Commit: m.Commit, CoordinatorEpoch: m.CoordinatorEpoch}
-			return b.s.groups.EndTransaction(ctx, partition, m.ID, m.Epoch, marker, m.V2)
-		},
-	})
+	if b.s.txns == nil {
+		withGroups(b)
+	}
 	if _, err := b.s.txns.EnsureTopic(); err != nil {
 		b.t.Fatal(err)
 	}
