@@ -46,10 +46,9 @@ func TestFindCoordinator(t *testing.T) {
 			}
 		}
 	}
-	if topic, ok := b.store.Topic("__consumer_offsets"); !ok || topic.Partitions() != 50 {
-		t.Error("__consumer_offsets was not made with 50 partitions")
-	}
-	if _, ok := b.store.Topic("__transaction_state"); ok {
-		t.Error("__transaction_state was made without a transaction coordinator")
+	for _, name := range []string{"__consumer_offsets", "__transaction_state"} {
+		if topic, ok := b.store.Topic(name); !ok || topic.Partitions() != 50 {
+			t.Errorf("%s was not made with 50 partitions", name)
+		}
 	}
 }
