@@ -143,6 +143,9 @@ func TestPartitionThatCannotBeReadHasNoCoordinator(t *testing.T) {
 	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders"}}, Retention: -1}); !errors.Is(err, ErrNotCoordinator) {
 		t.Errorf("commit: got %v, want ErrNotCoordinator", err)
 	}
+	if err := (producer{id: 9}).tryEnd(t.Context(), c, "g", true); !errors.Is(err, ErrNotCoordinator) {
+		t.Errorf("end of a transaction: got %v, want ErrNotCoordinator", err)
+	}
 }
 
 // A commit that no batch can hold must not be answered as if it could be tried again.

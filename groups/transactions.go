@@ -34,8 +34,8 @@ type TransactionalCommitRequest struct {
 // counts once EndTransaction commits; until then the offsets are unstable. The error of
 // each commit is at its index in the result, as in CommitOffsets. An error that concerns
 // them all is err: ErrInvalidGroupID for an empty or too long group id, what
-// Options.Verify answers, storage.ErrInvalidProducerEpoch, storage.ErrInvalidTxnState,
-// ErrLoading, ErrNotAvailable, ErrNotCoordinator, ErrCommitTooLarge, or what the group
+// Options.Verify answers, ErrInvalidRequest for a producer that nobody can be,
+// storage.ErrInvalidProducerEpoch, storage.ErrInvalidTxnState, ErrLoading, ErrNotAvailable, ErrNotCoordinator, ErrCommitTooLarge, or what the group
 // refuses the member with; then nothing is stored, or after a timeout it may yet be.
 // It blocks until the commits are durable, the commit timeout, or the end of ctx.
 //
@@ -46,8 +46,11 @@ func (c *Coordinator) CommitTransactionalOffsets(ctx context.Context, r *Transac
 		return nil, fmt.Errorf("transactional commit: %w", ErrInvalidGroupID)
 	}
 	txn, err := c.verify(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case r.ProducerID < 0 || r.ProducerEpoch < 0: // nobody's transaction, which nobody was asked about
+		return nil, fmt.Errorf("transactional commit of producer %d, epoch %d: %w", r.ProducerID, r.ProducerEpoch, ErrInvalidRequest)
 	}
 	commits := r.CommitRequest
 	commits.transactional, commits.Retention = true, -1

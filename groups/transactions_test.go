@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -280,27 +281,39 @@ func TestMarkerGoesBehindWhatIsOnItsWay(t *testing.T) {
 }
 
 func TestFailedMarkerLeavesTheTransactionOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDisk()
-		store, c := coordinator(t, d, Config{})
-		orders := topic(t, store, "orders")
-		p := producer{id: 9}
-		p.commit(t, c, "g", orders, 0, 5)
-		mend := d.breaks()
-		if got := outcome("ok", p.tryEnd(t.Context(), c, "g", true)); got != ErrNotCoordinator.Error() {
-			t.Errorf("a disk that fails: got %s, want %s", got, ErrNotCoordinator)
-		}
-		wantOffset(t, c, "g", "orders", 0, -1)
-		if got := outcome("ok", p.try(t.Context(), c, "g", orders, 1, 6)); got != ErrNotCoordinator.Error() {
-			t.Errorf("a disk that fails: got %s, want %s", got, ErrNotCoordinator)
-		}
-		mend()
-		wantUnstable(t, c, "g", "orders", 0, true)
-		wantUnstable(t, c, "g", "orders", 1, false)
-		p.end(t, c, "g", true)
-		wantOffset(t, c, "g", "orders", 0, 5)
-		wantOffset(t, c, "g", "orders", 1, -1)
-	})
+	for _, kind := range []vfs.OpKind{vfs.OpSync, vfs.OpWriteAt} {
+		t.Run(kind.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var broken atomic.Bool
+				mem := vfs.NewMem(vfs.MemOptions{Crashable: true})
+				store, c := coordinator(t, vfs.Inject(mem, func(op vfs.Op) error {
+					if broken.Load() && op.Kind == kind && strings.Contains(op.Name, OffsetsTopic) {
+						return errMedium
+					}
+					return nil
+				}), Config{})
+				orders := topic(t, store, "orders")
+				p := producer{id: 9}
+				p.commit(t, c, "g", orders, 0, 5)
+				broken.Store(true)
+				if got := outcome("ok", p.tryEnd(t.Context(), c, "g", true)); got != ErrNotCoordinator.Error() {
+					t.Errorf("end: got %s, want %s", got, ErrNotCoordinator)
+				}
+				wantOffset(t, c, "g", "orders", 0, -1)
+				if got := outcome("ok", p.try(t.Context(), c, "g", orders, 1, 6)); got != ErrNotCoordinator.Error() {
+					t.Errorf("commit: got %s, want %s", got, ErrNotCoordinator)
+				}
+				broken.Store(false)
+				for _, c := range []*Coordinator{c, second(open(t, mem.CrashClone(1, 0)))} {
+					wantUnstable(t, c, "g", "orders", 0, true)
+					wantUnstable(t, c, "g", "orders", 1, false)
+					p.end(t, c, "g", true)
+					wantOffset(t, c, "g", "orders", 0, 5)
+					wantOffset(t, c, "g", "orders", 1, -1)
+				}
+			})
+		})
+	}
 }
 
 // Whoever waits for a marker may give up; it takes effect all the same.

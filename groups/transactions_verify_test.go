@@ -172,6 +172,11 @@ func TestVerificationThatIsTurnedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.want(t, 1)
+	for _, nobody := range []producer{{id: -1}, {id: 12, epoch: -1}} {
+		if err := nobody.try(t.Context(), c, "g", orders, 0, 1); !errors.Is(err, ErrInvalidRequest) {
+			t.Errorf("producer %+v: got %v, want %v", nobody, err, ErrInvalidRequest)
+		}
+	}
 	a.answer = errNotVerified
 	r.ProducerID = 11
 	if _, err := c.CommitTransactionalOffsets(t.Context(), r); !errors.Is(err, errNotVerified) {
