@@ -23,8 +23,12 @@ import (
 //
 // Kafka: KafkaApis.handleWriteTxnMarkersRequest.
 //
-// Differs from Kafka: a marker of no producer, or of no epoch, fails its own partitions and not the rest of the request,
-// and one that names a partition twice is answered.
+// Differs from Kafka: a marker of no producer, or of no epoch, fails its own partitions and not the rest of the request;
+// and Kafka never answers a request in which a marker names a partition twice, or one among several names none that
+// there is.
+
+// noTransactionVersion stands for none. Kafka: TransactionVersion.TV_UNKNOWN.
+const noTransactionVersion = -1
 
 // writeTxnMarkers answers a WriteTxnMarkers request when its markers are durable.
 func (s *Server) writeTxnMarkers(r *request, req *kmsg.WriteTxnMarkersRequest) (*kmsg.WriteTxnMarkersResponse, error) {
@@ -63,6 +67,9 @@ func (s *Server) writeTxnMarkers(r *request, req *kmsg.WriteTxnMarkersRequest) (
 	return a.resp, nil
 }
 
+// unknownTransactionVersion is that of a marker of which a follower is not told. Kafka: ProducerAppendInfo.TV_UNKNOWN.
+const unknownTransactionVersion = -1
+
 // requestTimeout is how long Kafka's brokers wait for each other.
 func (s *Server) requestTimeout() time.Duration {
 	return time.Duration(s.config.Int("request.timeout.ms")) * time.Millisecond
@@ -78,7 +85,7 @@ func (s *Server) writeMarker(ctx context.Context, a *markerAnswers, at markerPla
 	if !ok || log.Status() == storage.StatusOffline {
 		return kerr.UnknownTopicOrPartition
 	}
-	if m.ProducerID < 0 || m.ProducerEpoch < 0 {
+	if m.ProducerID < 0 || m.ProducerEpoch < 0 || m.TransactionVersion == unknownTransactionVersion {
 		return kerr.UnknownServerError
 	}
 	marker, v2 := record.Marker{Commit: m.Committed, CoordinatorEpoch: m.CoordinatorEpoch}, m.TransactionVersion >= 2

@@ -137,6 +137,8 @@ func TestWriteTxnMarkersOfTransactionVersion2(t *testing.T) {
 		{2, 2, 0, "47"},
 		{2, 2, 1, "0"},
 		{2, 3, 0, "47"},
+		{2, -1, 0, "-1"},
+		{2, -2, 0, "0"},
 	} {
 		b := newBroker(t, nil)
 		b.topic("t", 1)
