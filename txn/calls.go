@@ -31,20 +31,7 @@ func (c *Coordinator) Init(ctx context.Context, r InitRequest) (Producer, error)
 	if r.Timeout <= 0 || r.Timeout > c.o.Config.MaxTimeout || r.Timeout.Milliseconds() > math.MaxInt32 {
 		return NoProducer, fmt.Errorf("timeout of %v, want at most %v: %w", r.Timeout, c.o.Config.MaxTimeout, ErrInvalidTimeout)
 	}
-	timeoutMs := int32(r.Timeout.Milliseconds())
-	t, err := c.change(ctx, r.TransactionalID, func(nowMs int64, t *transaction, pending bool, newID int64) (*transaction, error) {
-		if pending {
-			return nil, ErrConcurrentTransactions
-		}
-		if t == nil {
-			if newID < 0 {
-				return nil, needsID{}
-			}
-			t = newTransaction(r.TransactionalID, newID)
-			newID = -1
-		}
-		return t.initialize(nowMs, timeoutMs, r.Expected, newID)
-	})
+	t, err := c.change(ctx, r.TransactionalID, initStep(r.TransactionalID, int32(r.Timeout.Milliseconds()), r.Expected))
 	switch {
 	case err != nil:
 		return NoProducer, err
@@ -52,6 +39,21 @@ func (c *Coordinator) Init(ctx context.Context, r InitRequest) (Producer, error)
 		return NoProducer, fmt.Errorf("transactional id %q: its open transaction is being aborted: %w", r.TransactionalID, ErrConcurrentTransactions)
 	}
 	return t.Producer, nil
+}
+
+func initStep(id string, timeoutMs int32, expected *Producer) step {
+	return func(nowMs int64, t *transaction, pending bool, newID int64) (*transaction, error) {
+		if pending {
+			return nil, ErrConcurrentTransactions
+		}
+		if t == nil {
+			if newID < 0 {
+				return nil, needsID{}
+			}
+			t, newID = newTransaction(id, newID), -1
+		}
+		return t.initialize(nowMs, timeoutMs, expected, newID)
+	}
 }
 
 // AddRequest names partitions of a transaction. Kafka: AddPartitionsToTxn.
@@ -77,14 +79,18 @@ func (c *Coordinator) Add(ctx context.Context, r AddRequest) error {
 			return fmt.Errorf("topic name of %d bytes, want at most %d: %w", len(p.Topic), math.MaxInt16, ErrInvalidRequest)
 		}
 	}
-	_, err := c.change(ctx, r.TransactionalID, func(nowMs int64, t *transaction, pending bool, _ int64) (*transaction, error) {
+	_, err := c.change(ctx, r.TransactionalID, addStep(r))
+	return err
+}
+
+func addStep(r AddRequest) step {
+	return func(nowMs int64, t *transaction, pending bool, _ int64) (*transaction, error) {
 		if pending {
 			// Before the other checks: the producer may know a new id already.
 			return nil, ErrConcurrentTransactions
 		}
 		return t.add(nowMs, r.Producer, r.Partitions, clientVersion(r.V2))
-	})
-	return err
+	}
 }
 
 // clientVersion is the transaction version of a client. Kafka:
@@ -106,21 +112,9 @@ func (c *Coordinator) Verify(_ context.Context, r AddRequest) ([]error, error) {
 		return nil, err
 	}
 	var errs []error
-	err := c.look(r.TransactionalID, func(e *entry) error {
-		t := e.known()
-		if err := t.of(r.Producer); err != nil {
-			return err
-		}
-		if t.state.prepared() {
-			return ErrConcurrentTransactions
-		}
-		errs = make([]error, len(r.Partitions))
-		for i, p := range r.Partitions {
-			if !t.has(p) {
-				errs[i] = fmt.Errorf("partition %s-%d: %w", p.Topic, p.Partition, ErrNotInTransaction)
-			}
-		}
-		return nil
+	err := c.look(r.TransactionalID, func(e *entry) (err error) {
+		errs, err = e.known().verify(r.Producer, r.Partitions)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("transactional id %q: %w", r.TransactionalID, err)
@@ -148,16 +142,20 @@ func (c *Coordinator) End(ctx context.Context, r EndRequest) (Producer, error) {
 	if err := checkID(r.TransactionalID); err != nil {
 		return NoProducer, err
 	}
-	t, err := c.change(ctx, r.TransactionalID, func(nowMs int64, t *transaction, pending bool, newID int64) (*transaction, error) {
-		if r.V2 {
-			return t.endV2(nowMs, r.Producer, r.Commit, pending, newID)
-		}
-		return t.endV1(nowMs, r.Producer, r.Commit, pending)
-	})
+	t, err := c.change(ctx, r.TransactionalID, endStep(r))
 	if err != nil || !r.V2 {
 		return NoProducer, err
 	}
 	return t.following(), nil
+}
+
+func endStep(r EndRequest) step {
+	return func(nowMs int64, t *transaction, pending bool, newID int64) (*transaction, error) {
+		if r.V2 {
+			return t.endV2(nowMs, r.Producer, r.Commit, pending, newID)
+		}
+		return t.endV1(nowMs, r.Producer, r.Commit, pending)
+	}
 }
 
 // checkID says whether a transactional id may be one.
@@ -171,16 +169,19 @@ func checkID(id string) error {
 	return nil
 }
 
-// change makes a step of an id and waits until it is durable. step gets what is durable,
-// nil for an id that is not known, and whether a step is pending; it returns the next
-// transaction, or the same when there is nothing to do. When it needs a new producer id,
-// it is called again with one: newID is -1 without.
+// step is what a call makes of an id: it gets what is durable, nil for an id that is not
+// known, and whether a step is pending, and returns the next transaction, or the same when
+// there is nothing to do. When it needs a new producer id it is called again with one:
+// newID is -1 without.
+type step func(nowMs int64, t *transaction, pending bool, newID int64) (*transaction, error)
+
+// change makes a step of an id and waits until it is durable.
 //
 // The errors besides those of step: ErrNotCoordinator when there is no __transaction_state,
-// or it cannot be read or written or is deleted meanwhile, ErrLoading, ErrTooLarge, and
-// ErrNotAvailable when ctx ends, after which the step goes on, when the coordinator stops,
-// or when there is no producer id to be had.
-func (c *Coordinator) change(ctx context.Context, id string, step func(nowMs int64, t *transaction, pending bool, newID int64) (*transaction, error)) (*transaction, error) {
+// or it cannot be read or written, ErrLoading, ErrTooLarge, and ErrNotAvailable when it is
+// deleted meanwhile, when ctx ends, after which the step goes on, when the coordinator
+// stops, or when there is no producer id to be had.
+func (c *Coordinator) change(ctx context.Context, id string, f step) (*transaction, error) {
 	newID := int64(-1)
 	for {
 		w := c.ownerOf(id)
@@ -188,7 +189,7 @@ func (c *Coordinator) change(ctx context.Context, id string, step func(nowMs int
 			return nil, fmt.Errorf("%s does not exist: %w", StateTopic, ErrNotCoordinator)
 		}
 		answer := make(chan error, 1)
-		next, err := w.step(id, newID, step, answer)
+		next, err := w.step(id, newID, f, answer)
 		switch {
 		case errors.Is(err, needsID{}):
 			// Not under the owner's lock: it may wait for the disk.
@@ -208,7 +209,7 @@ func (c *Coordinator) change(ctx context.Context, id string, step func(nowMs int
 
 // step makes a step under the lock. Whether it has become durable is told to answer, unless
 // there is an error.
-func (w *owner) step(id string, newID int64, step func(nowMs int64, t *transaction, pending bool, newID int64) (*transaction, error), answer chan<- error) (*transaction, error) {
+func (w *owner) step(id string, newID int64, f step, answer chan<- error) (*transaction, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.ready(); err != nil {
@@ -216,7 +217,7 @@ func (w *owner) step(id string, newID int64, step func(nowMs int64, t *transacti
 	}
 	now, e := w.c.o.Now(), w.entries[id]
 	t := e.known()
-	next, err := step(now.UnixMilli(), t, e.pending(), newID)
+	next, err := f(now.UnixMilli(), t, e.pending(), newID)
 	switch {
 	case err != nil:
 		return nil, err
@@ -242,7 +243,7 @@ func (w *owner) wait(ctx context.Context, answer <-chan error) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
 	case <-w.gone:
-		return fmt.Errorf("%s was deleted: %w", StateTopic, ErrNotCoordinator)
+		return fmt.Errorf("%s was deleted: %w", StateTopic, ErrNotAvailable)
 	case <-w.c.life.Done():
 		return fmt.Errorf("the coordinator stops: %w", ErrNotAvailable)
 	}

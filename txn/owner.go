@@ -68,7 +68,7 @@ type written struct {
 func (w *owner) ready() error {
 	select {
 	case <-w.gone:
-		return fmt.Errorf("%s is being deleted: %w", StateTopic, ErrNotCoordinator)
+		return fmt.Errorf("%s was deleted: %w", StateTopic, ErrNotAvailable)
 	default:
 	}
 	switch {
@@ -101,7 +101,7 @@ func (w *owner) write(now time.Time, e *entry, next *transaction, done func(erro
 
 // append writes one batch. Caller holds mu.
 func (w *owner) append(now time.Time, f written) {
-	batch := runtime.NewBatch()
+	batch := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
 	for i, e := range f.entries {
 		r := record.Record{Timestamp: now.UnixMilli(), Key: appendKey(nil, e.id)}
 		if f.next[i] != nil {

@@ -177,6 +177,24 @@ func (t *transaction) has(p Partition) bool {
 	return ok
 }
 
+// verify says of each partition whether it is in the transaction of a producer. Kafka:
+// TransactionCoordinator.handleVerifyPartitionsInTransaction.
+func (t *transaction) verify(p Producer, partitions []Partition) ([]error, error) {
+	if err := t.of(p); err != nil {
+		return nil, err
+	}
+	if t.state.prepared() {
+		return nil, ErrConcurrentTransactions
+	}
+	errs := make([]error, len(partitions))
+	for i, p := range partitions {
+		if !t.has(p) {
+			errs[i] = fmt.Errorf("partition %s-%d: %w", p.Topic, p.Partition, ErrNotInTransaction)
+		}
+	}
+	return errs, nil
+}
+
 func comparePartitions(a, b Partition) int {
 	if c := strings.Compare(a.Topic, b.Topic); c != 0 {
 		return c

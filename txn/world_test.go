@@ -25,12 +25,12 @@ type world struct {
 	t     testing.TB
 	mem   *vfs.Mem
 	fsys  vfs.FS
-	now   time.Time
 	store *storage.Store
 	c     *Coordinator
 	stop  func()
 
 	mu      sync.Mutex
+	now     time.Time
 	gates   map[string]chan error // by log: a sync of it waits for what is sent
 	offsets []string              // markers that the group coordinator was given
 	refuse  error                 // what it answers
@@ -73,7 +73,7 @@ func openWorld(t testing.TB, mem *vfs.Mem) *world {
 
 // start opens the broker on what is on the disk.
 func (w *world) start(config Config) {
-	now := func() time.Time { return w.now }
+	now := w.clock
 	s, err := storage.Open("data", storage.Options{FS: w.fsys, Now: now})
 	if err != nil {
 		w.t.Fatal(err)
@@ -99,6 +99,12 @@ func (w *world) start(config Config) {
 		}
 	})
 	synctest.Wait()
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
 }
 
 // endOffsets is the group coordinator.
@@ -202,33 +208,21 @@ func (w *world) markers(p Partition) []string {
 	return out
 }
 
-// stored are the records of __transaction_state, as text, partition after partition.
-func (w *world) stored() []string {
-	w.t.Helper()
-	topic, ok := w.store.Topic(StateTopic)
-	if !ok {
-		return nil
+// recordText tells of a record of __transaction_state.
+func recordText(t testing.TB, r record.Record) string {
+	t.Helper()
+	id, _, err := parseKey(r.Key)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var out []string
-	for i := range topic.Partitions() {
-		log, _ := topic.Partition(i)
-		w.batches(log, func(_ record.Batch, r record.Record) {
-			id, _, err := parseKey(r.Key)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if r.Value == nil {
-				out = append(out, id+": tombstone")
-				return
-			}
-			t, err := parseValue(id, r.Value)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			out = append(out, id+": "+transactionText(t))
-		})
+	if r.Value == nil {
+		return id + ": tombstone"
 	}
-	return out
+	is, err := parseValue(id, r.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id + ": " + transactionText(is)
 }
 
 // transactionText tells of a transaction, with times from the start.
@@ -265,8 +259,8 @@ func partitionsText(partitions []Partition) string {
 	return "[" + strings.Join(out, " ") + "]"
 }
 
-// hold lets the syncs of a log, as orders-0, wait; release lets one through, with an
-// error or without; free lets them all.
+// hold lets the syncs of a log, as orders-0, wait; release lets one through, or with an
+// error lets it fail and all others pass; free lets them all.
 func (w *world) hold(log string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -274,10 +268,21 @@ func (w *world) hold(log string) {
 }
 
 func (w *world) release(log string, err error) {
+	w.t.Helper()
 	w.mu.Lock()
 	gate := w.gates[log]
+	if err != nil {
+		delete(w.gates, log) // what was written is cut off again, which is synced too
+	}
 	w.mu.Unlock()
-	gate <- err
+	select {
+	case gate <- err:
+	default:
+		w.t.Fatalf("no sync of %s waits", log)
+	}
+	if err != nil {
+		close(gate)
+	}
 	synctest.Wait()
 }
 
@@ -299,7 +304,9 @@ func (w *world) breakDisk(f func(op vfs.Op) error) {
 
 // advance lets time go by and what is due then be done.
 func (w *world) advance(d time.Duration) {
+	w.mu.Lock()
 	w.now = w.now.Add(d)
+	w.mu.Unlock()
 	w.c.Tick()
 	synctest.Wait()
 }
