@@ -35,8 +35,9 @@ type TransactionalCommitRequest struct {
 // each commit is at its index in the result, as in CommitOffsets. An error that concerns
 // them all is err: ErrInvalidGroupID for an empty or too long group id, what
 // Options.Verify answers, ErrInvalidRequest for a producer that nobody can be,
-// storage.ErrInvalidProducerEpoch, storage.ErrInvalidTxnState, ErrLoading, ErrNotAvailable, ErrNotCoordinator, ErrCommitTooLarge, or what the group
-// refuses the member with; then nothing is stored, or after a timeout it may yet be.
+// storage.ErrInvalidProducerEpoch, storage.ErrInvalidTxnState, ErrLoading,
+// ErrNotAvailable, ErrNotCoordinator, ErrCommitTooLarge, or what the group refuses the
+// member with; then nothing is stored, or after a timeout it may yet be.
 // It blocks until the commits are durable, the commit timeout, or the end of ctx.
 //
 // Kafka: GroupCoordinatorService.commitTransactionalOffsets,

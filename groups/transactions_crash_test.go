@@ -201,7 +201,8 @@ func (s *transactionStorm) step(promise func()) {
 	promise()
 	err := do()
 	switch {
-	case errors.Is(err, ErrGroupIDNotFound) && s.model.text(s.groups) == s.before.text(s.groups): // there was nothing to delete
+	case errors.Is(err, ErrGroupIDNotFound) && s.model.text(s.groups) == s.before.text(s.groups):
+		// There was nothing to delete.
 	case err != nil:
 		t.Fatalf("%s: %v", s.what, err)
 	}
