@@ -105,7 +105,6 @@ type difference struct {
 
 // differences lists them by key. What the answer is when it is an error is always one of Kafka's.
 var differences = []difference{
-	{0, "records of a transaction", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there is no transaction coordinator yet"},
 	{0, "a request of version 0 to 2", "the connection is closed, as by Kafka; ApiVersions names version 0 all the same, since librdkafka needs to see it"},
 	{3, "a topic with neither name nor id, from version 12 on", "INVALID_TOPIC_EXCEPTION for it; Kafka answers UNKNOWN_SERVER_ERROR and names no broker"},
 	{9, "all offsets of a group, more than once in a request", "they are answered once"},
@@ -119,6 +118,8 @@ var differences = []difference{
 	{19, "two names in one request that differ in dots and underlines only", "INVALID_TOPIC_EXCEPTION for the second; Kafka makes both"},
 	{24, "a request of brokers (version 4 and 5) without transactions", "an answer without any; Kafka does not answer"},
 	{25, "a group when `__consumer_offsets` does not exist yet", "it is made"},
+	{27, "a marker that names a partition twice, or, beside others, none that there is", "an answer; Kafka does not answer"},
+	{27, "a marker without a producer id or an epoch", "UNKNOWN_SERVER_ERROR for its partitions; Kafka answers so for the whole request"},
 	{30, "an ACL of any resource, pattern, operation or permission", "INVALID_REQUEST for it alone; Kafka's handler fails over it, and every ACL of the request gets UNKNOWN_SERVER_ERROR"},
 	{32, "a broker's loggers", "one, `root`, which is the whole log"},
 	{33, "a resource that is named twice", "INVALID_REQUEST; Kafka does not answer"},
@@ -131,9 +132,10 @@ var differences = []difference{
 	{49, "an address that is the name of a host", "INVALID_REQUEST, but for `localhost`; Kafka looks it up"},
 	{49, "a value that is no number (NaN)", "INVALID_REQUEST; Kafka takes it"},
 	{60, "controllers", "MISMATCHED_ENDPOINT_TYPE, as from a Kafka broker"},
+	{61, "the producers of a partition, as often as 4 MiB have room for them", "INVALID_REQUEST from then on"},
+	{65, "a transactional id, as often as 4 MiB have room for it", "INVALID_REQUEST from then on"},
 	{68, "a first member of the consumer protocol in a classic group that has no generation yet", "the group becomes a consumer group; Kafka answers UNKNOWN_SERVER_ERROR"},
 	{69, "groups that the caller may not see, among others", "they come in the order of the request; in Kafka they come first"},
-	{65, "a transactional id, as often as 4 MiB have room for it", "INVALID_REQUEST from then on"},
 	{78, "more than 1,048,576 partitions, in all share sessions", "SHARE_SESSION_LIMIT_REACHED"},
 	{78, "with an authorizer, a topic id that does not exist", "UNKNOWN_TOPIC_ID for it; Kafka's handler fails over it, and the whole request gets UNKNOWN_SERVER_ERROR"},
 	{91, "a topic that the client may not read", "TOPIC_AUTHORIZATION_FAILED without the topic's id, which Kafka tells, and so that the topic exists"},
