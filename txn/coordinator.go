@@ -95,7 +95,7 @@ func (c *Coordinator) TopicConfigs() map[string]string {
 	return map[string]string{
 		"cleanup.policy":                 "compact",
 		"compression.type":               "uncompressed",
-		"min.insync.replicas":            "1",
+		"min.insync.replicas":            strconv.Itoa(int(c.o.Config.MinInSyncReplicas)),
 		"segment.bytes":                  strconv.Itoa(int(c.o.Config.SegmentBytes)),
 		"unclean.leader.election.enable": "false",
 	}

@@ -24,10 +24,12 @@ type Options struct {
 // Config is what a broker's configuration says of transactions. Zero fields are Kafka's
 // defaults.
 type Config struct {
-	// Partitions and SegmentBytes are used when __transaction_state is made. Default 50
-	// and 104857600. Kafka: transaction.state.log.num.partitions, .segment.bytes.
-	Partitions   int32
-	SegmentBytes int32
+	// Partitions, SegmentBytes and MinInSyncReplicas are used when __transaction_state is
+	// made. Default 50, 104857600 and 1. Kafka: transaction.state.log.num.partitions,
+	// .segment.bytes and .min.isr.
+	Partitions        int32
+	SegmentBytes      int32
+	MinInSyncReplicas int32
 	// MaxTimeout is the longest timeout that a producer may ask for. Default 15 min.
 	// Kafka: transaction.max.timeout.ms.
 	MaxTimeout time.Duration
@@ -49,6 +51,7 @@ func (o *Options) setDefaults() {
 	c := &o.Config
 	fill(&c.Partitions, 50)
 	fill(&c.SegmentBytes, 100<<20)
+	fill(&c.MinInSyncReplicas, 1)
 	fill(&c.MaxTimeout, 15*time.Minute)
 	fill(&c.TimeoutInterval, 10*time.Second)
 	fill(&c.IDExpiration, 7*24*time.Hour)

@@ -17,6 +17,7 @@ func (c *BrokerConfig) Transactions() txn.Config {
 	return txn.Config{
 		Partitions:         int32(c.Int("transaction.state.log.num.partitions")),
 		SegmentBytes:       int32(c.Int("transaction.state.log.segment.bytes")),
+		MinInSyncReplicas:  int32(c.Int("transaction.state.log.min.isr")),
 		MaxTimeout:         duration("transaction.max.timeout.ms"),
 		TimeoutInterval:    duration("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
 		IDExpiration:       duration("transactional.id.expiration.ms"),
