@@ -209,7 +209,7 @@ func TestWriteTxnMarkersWaitsForTheDisk(t *testing.T) {
 			sync, took time.Duration
 			want       string
 		}{{3 * time.Second, 3 * time.Second, "0"}, {time.Minute, 30 * time.Second, "7"}} {
-			b.onSync("t-0", func() error { time.Sleep(c.sync); return nil })
+			b.onSync("t-0", func() error { <-time.After(c.sync); return nil })
 			began := time.Now()
 			got, want := b.writeMarkers(2, markerOf(7, 0, true, "t", 0)), `[{"ID":7,"Topics":[{"Topic":"t","Codes":{"0":`+c.want+`}}]}]`
 			if took := time.Since(began); got != want || took != c.took {

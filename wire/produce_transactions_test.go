@@ -258,7 +258,7 @@ func TestProduceWaitsForTheLastTransaction(t *testing.T) {
 				b.topic("t", 2)
 				p := b.txnProducer("tx")
 				p.mustProduce("t", 0, "a")
-				b.onSync("t-0", func() error { time.Sleep(c.markers); return nil })
+				b.onSync("t-0", func() error { <-time.After(c.markers); return nil })
 				got, err := b.s.txns.End(t.Context(), txn.EndRequest{TransactionalID: "tx", Producer: p.Producer, Commit: true, V2: true})
 				if err != nil {
 					t.Fatal(err)
@@ -295,7 +295,7 @@ func TestTransactionalProduceKeepsItsPlace(t *testing.T) {
 		s.topic("t", 1)
 		s.topic("plain", 1)
 		p := s.txnProducer("tx")
-		s.syncsOfTransactions(func() error { time.Sleep(3 * time.Second); return nil })
+		s.syncsOfTransactions(func() error { <-time.After(3 * time.Second); return nil })
 		c := s.dial(t)
 		reqs := []kmsg.Request{
 			s.produceRequest(13, "plain", produced{0, s.batch("before")}),
@@ -324,7 +324,7 @@ func TestStopDoesNotWaitForTheCoordinator(t *testing.T) {
 		withTransactions(s.broker)
 		s.topic("t", 1)
 		p := s.txnProducer("tx")
-		s.syncsOfTransactions(func() error { time.Sleep(time.Minute); return nil })
+		s.syncsOfTransactions(func() error { <-time.After(time.Minute); return nil })
 		c := s.dial(t)
 		req := p.request(13, "t", p.batch("t", 0, "a"))
 		id := c.send(req)
