@@ -244,8 +244,8 @@ type Log struct {
 	loading chan struct{} // guarded by loadMu
 
 	// mu is the appender's: held over recovery, the write of a batch, the roll of a segment and the cut after a failure,
-	// never over a sync but those of recovery, of a cut, of a log's first append, and of the checkpoint when it goes
-	// offline. All below is guarded by it.
+	// never over a sync but those of recovery, also of indexes that it could not write, of a cut, of a log's first append, and
+	// of the checkpoint when it goes offline. All below is guarded by it.
 	mu        sync.Mutex
 	segments  []*segment // as in the view; replaced, never changed in place
 	active    *segment   // the last of segments; nil when there are none
@@ -263,6 +263,7 @@ type Log struct {
 	failing  bool         // an append failed, which was logged, and none is durable since
 	retried  bool         // a recovery failed, perhaps after it had cut the log
 	takeover *recovery    // of an adopted log before its first append
+	uncached *recovery    // not nil while indexes that recovery made are not on disk; the recovery point stays meanwhile
 	doomed   []doomedFile // waiting for file.delete.delay.ms
 	// unsettled: files of a rewrite do not have their plain names yet, or could not be removed; the next start sees to it.
 	unsettled bool
@@ -370,7 +371,8 @@ func (l *Log) load() error {
 		l.logger().Error("partition could not be recovered; its next use tries again", "err", err)
 		l.closeFiles()
 		l.retried = true
-		l.producers, l.epochs, l.commit, l.takeover = producerState{refused: l.producers.refused}, nil, commitState{}, nil
+		l.producers, l.epochs, l.commit = producerState{refused: l.producers.refused}, nil, commitState{}
+		l.takeover, l.uncached = nil, nil
 		l.status.Store(int32(StatusIdle))
 		return &OfflineError{Topic: l.topic, Partition: l.index, Cause: err}
 	}

@@ -232,9 +232,17 @@ func TestDamagedIndexesAreRebuilt(t *testing.T) {
 					if n < 3 {
 						t.Fatalf("%d files %s, want several", n, suffix)
 					}
-					rig.epoch++
+					for range 2 { // what was rebuilt is there again
+						rig.epoch++
+						l = rig.start()
+						checkModel(t, model, l)
+						if err := l.flush(); err != nil {
+							t.Fatal(err)
+						}
+						rig.point, _, _ = l.checkpoints()
+						rig.end(l, clean)
+					}
 					l = rig.start()
-					checkModel(t, model, l)
 					appendDurably(t, l, testBatch("more"))
 					rig.stop(l)
 				})
@@ -263,27 +271,6 @@ func checkModel(t *testing.T, model *logModel, l *Log) {
 	if err := model.check(l, r); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// The power goes when an entry of the transaction index has its place in the file and not its bytes. In the first segment
-// zeros look like a transaction of producer 0 that began and ended at offset 0.
-func TestTornTransactionIndexNamesNothing(t *testing.T) {
-	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
-	l := rig.start()
-	appendDurably(t, l, testBatch("a", "b"))
-	if err := l.flush(); err != nil {
-		t.Fatal(err)
-	}
-	rig.point, _, _ = l.checkpoints()
-	transact(t, l, txnBatch(7, 0, 0, 1), false)
-	endTransaction(t, l, 7, 0, false, false)
-	rig.kill(l)
-	setFile(t, rig.fs, filepath.Join(testLogDir, "00000000000000000000.txnindex"), make([]byte, txnEntrySize))
-	l = rig.start()
-	if got, err := l.AbortedTxns(0, 100); err != nil || len(got) != 1 || got[0].ProducerID != 7 || got[0].FirstOffset != 2 {
-		t.Errorf("aborted: got %+v, %v, want that of producer 7 from offset 2", got, err)
-	}
-	rig.stop(l)
 }
 
 func TestNoAcknowledgedRecordIsLostToKills(t *testing.T) {

@@ -52,6 +52,14 @@ func (x *txnIndex) unwritten() (b []byte, position int64) {
 	return b, x.storedSize()
 }
 
+// written returns the bytes that are in the file.
+func (x *txnIndex) written() (b []byte) {
+	for _, a := range x.entries[:x.stored] {
+		b = appendTxnEntry(b, a)
+	}
+	return b
+}
+
 // wrote says that n more bytes, as unwritten returned them, are in the file.
 func (x *txnIndex) wrote(n int) {
 	if n%txnEntrySize != 0 || x.stored+n/txnEntrySize > len(x.entries) {
