@@ -170,8 +170,7 @@ func (sc *script) run(d *datadriven.TestData) {
 		synctest.Wait()
 		sc.answers()
 		if d.Cmd == "crash" {
-			sc.w = openWorld(sc.t, w.mem)
-			sc.w.now = w.now
+			sc.w = openWorldAt(sc.t, w.mem, w.now, (*world).endOffsets)
 			sc.given = 0
 		} else {
 			w.start(Config{})

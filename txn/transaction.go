@@ -217,7 +217,7 @@ func (t *transaction) endV1(nowMs int64, p Producer, commit, pending bool) (*tra
 		return nil, ErrConcurrentTransactions
 	case t.state == ongoing:
 		n := t.to(decided(commit), nowMs)
-		n.version, n.nextID = 0, -1
+		n.version = 0
 		return n, nil
 	case t.state == completeCommit && commit, t.state == completeAbort && !commit:
 		return t, nil
@@ -273,7 +273,7 @@ func (t *transaction) decide(nowMs int64, commit bool, newID int64) (*transactio
 	if t.state != ongoing {
 		n.startMs = nowMs
 	}
-	n.version, n.nextID, n.lastEpoch = serverVersion, -1, t.Epoch
+	n.version, n.lastEpoch = serverVersion, t.Epoch
 	if t.exhausted() {
 		if newID < 0 {
 			return nil, needsID{}

@@ -27,7 +27,9 @@ type world struct {
 	fsys  vfs.FS
 	store *storage.Store
 	c     *Coordinator
-	stop  func()
+	stop  func()                                                               // ends the broker
+	kill  func()                                                               // ends it whatever the disk says
+	group func(w *world, ctx context.Context, partition int32, m Marker) error // the group coordinator
 
 	mu      sync.Mutex
 	now     time.Time
@@ -41,7 +43,11 @@ type world struct {
 func newWorld(t testing.TB) *world { return openWorld(t, vfs.NewMem(vfs.MemOptions{Crashable: true})) }
 
 func openWorld(t testing.TB, mem *vfs.Mem) *world {
-	w := &world{t: t, mem: mem, now: start, gates: map[string]chan error{}}
+	return openWorldAt(t, mem, start, (*world).endOffsets)
+}
+
+func openWorldAt(t testing.TB, mem *vfs.Mem, now time.Time, group func(*world, context.Context, int32, Marker) error) *world {
+	w := &world{t: t, mem: mem, now: now, group: group, gates: map[string]chan error{}}
 	w.fsys = vfs.Inject(mem, func(op vfs.Op) error {
 		w.mu.Lock()
 		failed := w.failed
@@ -81,21 +87,28 @@ func (w *world) start(config Config) {
 	if config.Partitions == 0 {
 		config.Partitions = 2
 	}
-	w.store, w.c = s, New(Options{Store: s, Now: now, Config: config, EndOffsets: w.endOffsets})
+	w.store, w.c = s, New(Options{Store: s, Now: now, Config: config, EndOffsets: func(ctx context.Context, partition int32, m Marker) error {
+		return w.group(w, ctx, partition, m)
+	}})
 	if _, err := w.c.EnsureTopic(); err != nil {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
+	var closed error
 	c := w.c
 	go func() { done <- c.Run(ctx) }()
-	w.stop = sync.OnceFunc(func() {
+	w.kill = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			w.t.Error(err)
 		}
-		if err := s.Close(); err != nil {
-			w.t.Error(err)
+		closed = s.Close()
+	})
+	w.stop = sync.OnceFunc(func() {
+		w.kill()
+		if closed != nil {
+			w.t.Error(closed)
 		}
 	})
 	synctest.Wait()
@@ -107,7 +120,7 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-// endOffsets is the group coordinator.
+// endOffsets is a group coordinator that only says what it was given.
 func (w *world) endOffsets(_ context.Context, partition int32, m Marker) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
