@@ -15,11 +15,14 @@ import (
 //
 // Kafka: KafkaApis.handleDescribeProducersRequest, ReplicaManager.activeProducerState, UnifiedLog.activeProducers.
 
+// producerSize is how many bytes of an answer a producer takes.
+const producerSize = 37
+
 // describeProducers answers a DescribeProducers request.
 func (s *Server) describeProducers(r *request, req *kmsg.DescribeProducersRequest) (*kmsg.DescribeProducersResponse, error) {
 	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
 	resp.Topics = make([]kmsg.DescribeProducersResponseTopic, len(req.Topics))
-	said := make(map[fetchKey]bool)
+	said := make(map[fetchKey][]kmsg.DescribeProducersResponseTopicPartitionActiveProducer) // where there are any
 	left := newRepeats()
 	for i := range req.Topics {
 		t, out := &req.Topics[i], &resp.Topics[i]
@@ -29,20 +32,22 @@ func (s *Server) describeProducers(r *request, req *kmsg.DescribeProducersReques
 		for j, partition := range t.Partitions {
 			answer := &out.Partitions[j]
 			answer.Partition = partition
-			if err != nil {
-				answer.ErrorCode, answer.ErrorMessage = errorCode(err), errorMessage(err)
-			} else {
-				answer.ActiveProducers, answer.ErrorCode = activeProducers(topic, partition)
-			}
-			size := 16 + len(deref(answer.ErrorMessage)) + 36*len(answer.ActiveProducers)
 			key := fetchKey{topic: t.Topic, partition: partition}
-			if len(answer.ActiveProducers) > 0 && said[key] && !left.takeBytes(size) {
-				*answer = kmsg.DescribeProducersResponseTopicPartition{
-					Partition: partition, ErrorCode: errorCode(errRepeated), ErrorMessage: errorMessage(errRepeated),
+			producers, again := said[key]
+			switch {
+			case err != nil:
+				answer.ErrorCode, answer.ErrorMessage = errorCode(err), errorMessage(err)
+			case again && !left.takeBytes(producerSize*len(producers)):
+				answer.ErrorCode, answer.ErrorMessage = errorCode(errRepeated), errorMessage(errRepeated)
+			case again:
+				answer.ActiveProducers = producers
+			default:
+				answer.ActiveProducers, answer.ErrorCode = activeProducers(topic, partition)
+				if len(answer.ActiveProducers) > 0 {
+					said[key] = answer.ActiveProducers
 				}
 			}
-			said[key] = true
-			if err := r.answerGrows(size); err != nil {
+			if err := r.answerGrows(16 + len(deref(answer.ErrorMessage)) + producerSize*len(answer.ActiveProducers)); err != nil {
 				return nil, err
 			}
 		}

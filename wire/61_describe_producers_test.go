@@ -95,8 +95,8 @@ func TestDescribeProducersOftenNamed(t *testing.T) {
 			t.Fatalf("partition %d: error %d, %d producers", p.Partition, p.ErrorCode, len(p.ActiveProducers))
 		}
 	}
-	if most := 1 + mostRepeated/36_000; said < 100 || said > most || said+refused != 400 {
-		t.Errorf("said %d times, refused %d times; want at most %d said, 400 in all", said, refused, most)
+	if most := 1 + mostRepeated/(1000*producerSize); said != most || said > most || said+refused != 400 {
+		t.Errorf("said %d times, refused %d times; want %d said, 400 in all", said, refused, most)
 	}
 }
 
