@@ -27,8 +27,8 @@ import (
 // and Kafka never answers a request in which a marker names a partition twice, or one among several names none that
 // there is.
 
-// noTransactionVersion stands for none. Kafka: TransactionVersion.TV_UNKNOWN.
-const noTransactionVersion = -1
+// unknownTransactionVersion stands for none, as a marker has it that a follower copies. Kafka: ProducerAppendInfo.TV_UNKNOWN.
+const unknownTransactionVersion = -1
 
 // writeTxnMarkers answers a WriteTxnMarkers request when its markers are durable.
 func (s *Server) writeTxnMarkers(r *request, req *kmsg.WriteTxnMarkersRequest) (*kmsg.WriteTxnMarkersResponse, error) {
@@ -66,9 +66,6 @@ func (s *Server) writeTxnMarkers(r *request, req *kmsg.WriteTxnMarkersRequest) (
 	}
 	return a.resp, nil
 }
-
-// unknownTransactionVersion is that of a marker of which a follower is not told. Kafka: ProducerAppendInfo.TV_UNKNOWN.
-const unknownTransactionVersion = -1
 
 // requestTimeout is how long Kafka's brokers wait for each other.
 func (s *Server) requestTimeout() time.Duration {
