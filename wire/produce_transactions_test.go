@@ -451,3 +451,20 @@ func TestProduceNeedsTheTransactionalID(t *testing.T) {
 		})
 	})
 }
+
+// TestWaitForTheCoordinatorIsNoRequestTime has a client pay for no time in which the server waits.
+func TestWaitForTheCoordinatorIsNoRequestTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		withTransactions(s.broker)
+		s.topic("t", 1)
+		p := s.txnProducer("tx")
+		s.setQuota("user=ANONYMOUS", "request_percentage=1")
+		s.syncsOfTransactions(func() error { <-time.After(3 * time.Second); return nil })
+		began := time.Now()
+		resp := s.dial(t).call(p.request(13, "t", p.batch("t", 0, "a"))).(*kmsg.ProduceResponse)
+		if took := time.Since(began); took != 3*time.Second || resp.ThrottleMillis != 0 {
+			t.Errorf("throttle time %d ms after %v, want none after 3s", resp.ThrottleMillis, took)
+		}
+	})
+}
