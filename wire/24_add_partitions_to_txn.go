@@ -38,16 +38,18 @@ func (s *Server) addPartitionsToTxn(r *request, req *kmsg.AddPartitionsToTxnRequ
 	for i := range req.Transactions {
 		t, answer := &req.Transactions[i], &resp.Transactions[i]
 		answer.TransactionalID = t.TransactionalID
-		codes := s.joinTransaction(r, t)
-		answer.Topics = make([]kmsg.AddPartitionsToTxnResponseTransactionTopic, len(t.Topics))
+		codes, every := s.joinTransaction(r, t)
 		for j := range t.Topics {
-			at := &answer.Topics[j]
-			at.Topic = t.Topics[j].Topic
-			at.Partitions = make([]kmsg.AddPartitionsToTxnResponseTransactionTopicPartition, len(t.Topics[j].Partitions))
-			for k, p := range t.Topics[j].Partitions {
+			topic, partitions := t.Topics[j].Topic, t.Topics[j].Partitions
+			if len(partitions) == 0 && !every {
+				continue
+			}
+			at := kmsg.AddPartitionsToTxnResponseTransactionTopic{Topic: topic, Partitions: make([]kmsg.AddPartitionsToTxnResponseTransactionTopicPartition, len(partitions))}
+			for k, p := range partitions {
 				at.Partitions[k].Partition, at.Partitions[k].ErrorCode = p, codes[0]
 				codes = codes[1:]
 			}
+			answer.Topics = append(answer.Topics, at)
 		}
 	}
 	return resp, nil
@@ -62,44 +64,47 @@ func (s *Server) addClientPartitions(r *request, req *kmsg.AddPartitionsToTxnReq
 	for i := range req.Topics {
 		t.Topics[i] = kmsg.AddPartitionsToTxnRequestTransactionTopic(req.Topics[i])
 	}
-	codes := s.joinTransaction(r, &t)
-	resp.Topics = make([]kmsg.AddPartitionsToTxnResponseTopic, len(t.Topics))
+	codes, every := s.joinTransaction(r, &t)
 	for i := range t.Topics {
-		at := &resp.Topics[i]
-		at.Topic = t.Topics[i].Topic
-		at.Partitions = make([]kmsg.AddPartitionsToTxnResponseTopicPartition, len(t.Topics[i].Partitions))
-		for j, p := range t.Topics[i].Partitions {
+		topic, partitions := t.Topics[i].Topic, t.Topics[i].Partitions
+		if len(partitions) == 0 && !every {
+			continue
+		}
+		at := kmsg.AddPartitionsToTxnResponseTopic{Topic: topic, Partitions: make([]kmsg.AddPartitionsToTxnResponseTopicPartition, len(partitions))}
+		for j, p := range partitions {
 			at.Partitions[j].Partition, at.Partitions[j].ErrorCode = p, codes[0]
 			codes = codes[1:]
 		}
+		resp.Topics = append(resp.Topics, at)
 	}
 }
 
 // joinTransaction adds the partitions of a transaction to it, or looks whether they are in it, and returns a code for each
-// of them, in the order of the request.
-func (s *Server) joinTransaction(r *request, t *kmsg.AddPartitionsToTxnRequestTransaction) []int16 {
+// of them, in the order of the request. every says that topics of which no partition is named are answered for, too: where
+// partitions have codes of their own, Kafka makes the answer of those.
+func (s *Server) joinTransaction(r *request, t *kmsg.AddPartitionsToTxnRequestTransaction) (codes []int16, every bool) {
 	if r.version < 4 && !s.authorize(r, opWrite, resourceTransactionalID, t.TransactionalID) {
-		return sameCode(t, kerr.TransactionalIDAuthorizationFailed.Code)
+		return sameCode(t, kerr.TransactionalIDAuthorizationFailed.Code), true
 	}
 	partitions, codes := s.checkJoining(r, t)
 	if partitions == nil {
-		return codes
+		return codes, false
 	}
 	add := txn.AddRequest{
 		TransactionalID: t.TransactionalID, Producer: txn.Producer{ID: t.ProducerID, Epoch: t.ProducerEpoch},
 		Partitions: partitions, V2: r.version >= 4,
 	}
 	if !t.VerifyOnly {
-		return sameCode(t, fencedCode(s.txns.Add(r.ctx, add), r.version >= 2))
+		return sameCode(t, fencedCode(s.txns.Add(r.ctx, add), r.version >= 2)), true
 	}
 	errs, err := s.txns.Verify(r.ctx, add)
 	if err != nil {
-		return sameCode(t, errorCode(err))
+		return sameCode(t, errorCode(err)), false
 	}
 	for i, err := range errs {
 		codes[i] = errorCode(err)
 	}
-	return codes
+	return codes, false
 }
 
 // checkJoining returns the partitions of a transaction when the caller may add all of them and all exist, else

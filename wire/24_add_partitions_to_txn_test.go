@@ -100,6 +100,45 @@ func TestAddPartitionsToTxnOfClients(t *testing.T) {
 	}
 }
 
+// TestTopicsWithoutPartitionsOfATransaction shows when there is an answer for them.
+func TestTopicsWithoutPartitionsOfATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := withTransactions(newRunningBroker(t, nil))
+		b.topic("orders", 1)
+		p := b.txnProducer("tx")
+		for v := range int16(6) {
+			for _, c := range []struct {
+				topic  string
+				verify bool
+				want   string
+			}{{"orders", false, "[none orders]"}, {"orders", true, "[orders]"}, {"ghost", false, "[ghost]"}} {
+				if c.verify && v < 4 {
+					continue
+				}
+				req := p.addRequest(v, map[string][]int32{"none": nil, c.topic: {0}})
+				req.Transactions = []kmsg.AddPartitionsToTxnRequestTransaction{{TransactionalID: p.id, ProducerID: p.ID, ProducerEpoch: p.Epoch, VerifyOnly: c.verify}}
+				for _, topic := range req.Topics {
+					req.Transactions[0].Topics = append(req.Transactions[0].Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic(topic))
+				}
+				resp := ask[*kmsg.AddPartitionsToTxnResponse](b, req)
+				var got []string
+				for _, topic := range resp.Topics {
+					got = append(got, topic.Topic)
+				}
+				for _, one := range resp.Transactions {
+					for _, topic := range one.Topics {
+						got = append(got, topic.Topic)
+					}
+				}
+				slices.Sort(got)
+				if fmt.Sprint(got) != c.want {
+					t.Errorf("v%d, %s, verify only %v: answers for %v, want %s", v, c.topic, c.verify, got, c.want)
+				}
+			}
+		}
+	})
+}
+
 // TestTransactionWhoseMarkersAreNotWritten asks for what has to wait until they are.
 func TestTransactionWhoseMarkersAreNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
