@@ -112,13 +112,13 @@ func (sc *classicScript) run(d *datadriven.TestData) {
 		sc.show("commit")
 		r := &CommitRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: optionalArg(sc.t, d, "instance"), Epochs: true}
 		sc.call("commit", func(reply func(string, error)) step {
-			_, err := checkCommit(sc.w.now, sc.w.entry(), r)
+			err := checkCommit(sc.w.now, sc.w.entry(), r, nil)
 			reply("", err)
 			return step{}
 		})
 	case "txn-commit":
 		r := &CommitRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: optionalArg(sc.t, d, "instance"), transactional: true}
-		_, err := checkTransactionalCommit(sc.w.now, sc.w.entry(), r)
+		err := checkTransactionalCommit(sc.w.now, sc.w.entry(), r, nil)
 		sc.say("txn-commit: %s", kafkaName(err))
 	case "fetch":
 		sc.show("fetch")

@@ -357,7 +357,7 @@ func (sc *consumerScript) commit(d *datadriven.TestData) {
 		r.Epochs, r.InstanceID = number(sc.t, d, "v", 5) >= 6, optionalArg(sc.t, d, "instance")
 		check = checkTransactionalCommit
 	}
-	_, err := check(sc.w.now, sc.w.entry(), r)
+	err := check(sc.w.now, sc.w.entry(), r, make([]error, len(r.Commits)))
 	sc.say("%s", consumerErrorName(err))
 }
 

@@ -50,13 +50,10 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, r *CommitRequest) ([]er
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
 	defer cancel()
 	return call(ctx, c, r.Group, func(now time.Time, s *shard, e *entry, reply func([]error, error)) step {
-		errs, err := checkCommit(now, e, r)
-		if err != nil {
+		errs := c.checkMetadata(r.Commits)
+		if err := checkCommit(now, e, r, errs); err != nil {
 			reply(nil, err)
 			return step{}
-		}
-		if errs == nil {
-			errs = make([]error, len(r.Commits))
 		}
 		return c.storeCommits(now, s, r, nil, errs, reply)
 	})
@@ -74,20 +71,32 @@ func (c *Coordinator) MostCommits() int {
 	return 1 << 16
 }
 
-// checkCommit says whether a commit may be stored in a group that may not exist.
+// checkMetadata returns, for each commit, an error when its metadata is too long.
+func (c *Coordinator) checkMetadata(commits []Commit) []error {
+	errs := make([]error, len(commits))
+	for i := range commits {
+		if n := runtime.JavaLength(commits[i].Metadata); n > c.o.MaxMetadataLength {
+			errs[i] = fmt.Errorf("metadata of %d characters, want at most %d: %w", n, c.o.MaxMetadataLength, ErrMetadataTooLarge)
+		}
+	}
+	return errs
+}
+
+// checkCommit says whether a commit may be stored in a group that may not exist, but for
+// those of its commits that are refused.
 // Kafka: OffsetMetadataManager.validateOffsetCommit.
-func checkCommit(now time.Time, e *entry, r *CommitRequest) ([]error, error) {
+func checkCommit(now time.Time, e *entry, r *CommitRequest, refused []error) error {
 	switch {
 	case e != nil && e.machine != nil:
-		return e.machine.checkCommit(now, r)
+		return e.machine.checkCommit(now, r, refused)
 	case r.Generation < 0:
-		return nil, nil
+		return nil
 	case e != nil: // a simple group has no members
-		return nil, fmt.Errorf("member %q of a group without members: %w", r.MemberID, ErrUnknownMemberID)
+		return fmt.Errorf("member %q of a group without members: %w", r.MemberID, ErrUnknownMemberID)
 	case r.Epochs:
-		return nil, fmt.Errorf("group %q: %w", r.Group, ErrGroupIDNotFound)
+		return fmt.Errorf("group %q: %w", r.Group, ErrGroupIDNotFound)
 	}
-	return nil, fmt.Errorf("generation %d of a group that does not exist: %w", r.Generation, ErrIllegalGeneration)
+	return fmt.Errorf("generation %d of a group that does not exist: %w", r.Generation, ErrIllegalGeneration)
 }
 
 // storeCommits is the step that stores the commits without an error in errs, as part of a
@@ -101,10 +110,6 @@ func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, tx
 			continue
 		}
 		k := &r.Commits[i]
-		if n := runtime.JavaLength(k.Metadata); n > c.o.MaxMetadataLength {
-			errs[i] = fmt.Errorf("metadata of %d characters, want at most %d: %w", n, c.o.MaxMetadataLength, ErrMetadataTooLarge)
-			continue
-		}
 		o := &Offset{Offset: k.Offset, LeaderEpoch: k.LeaderEpoch, Metadata: k.Metadata, CommitMs: nowMs, ExpireMs: -1, TopicID: k.TopicID}
 		if r.Retention >= 0 {
 			o.ExpireMs = nowMs + r.Retention.Milliseconds()

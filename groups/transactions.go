@@ -58,13 +58,10 @@ func (c *Coordinator) CommitTransactionalOffsets(ctx context.Context, r *Transac
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
 	defer cancel()
 	return call(ctx, c, r.Group, func(now time.Time, s *shard, e *entry, reply func([]error, error)) step {
-		errs, err := checkTransactionalCommit(now, e, &commits)
-		if err != nil {
+		errs := c.checkMetadata(commits.Commits)
+		if err := checkTransactionalCommit(now, e, &commits, errs); err != nil {
 			reply(nil, err)
 			return step{}
-		}
-		if errs == nil {
-			errs = make([]error, len(commits.Commits))
 		}
 		return c.storeCommits(now, s, &commits, txn, errs, reply)
 	})
@@ -96,12 +93,12 @@ func (c *Coordinator) verify(ctx context.Context, r *TransactionalCommitRequest)
 // checkTransactionalCommit says whether a commit may be stored in a group that may not
 // exist. Who does not know the errors of member epochs is told that its generation is
 // over. Kafka: OffsetMetadataManager.validateTransactionalOffsetCommit.
-func checkTransactionalCommit(now time.Time, e *entry, r *CommitRequest) ([]error, error) {
-	errs, err := checkCommit(now, e, r)
+func checkTransactionalCommit(now time.Time, e *entry, r *CommitRequest, refused []error) error {
+	err := checkCommit(now, e, r, refused)
 	if errors.Is(err, ErrStaleMemberEpoch) && !r.Epochs {
 		err = fmt.Errorf("%w: %v", ErrIllegalGeneration, err)
 	}
-	return errs, err
+	return err
 }
 
 // EndTransaction appends the marker that ends a producer's transaction in a partition of
