@@ -180,8 +180,10 @@ func (s *producerState) check(b record.Batch, o AppendOptions) (duplicate batchM
 	if err := p.checkEpoch(id, epoch); err != nil {
 		return batchMeta{}, false, err
 	}
-	if err := s.checkVerification(b, p, o); err != nil {
-		return batchMeta{}, false, err
+	if b.Transactional() && !p.inTransaction(epoch) && !o.Unverified {
+		if err := s.checkVerification(b, o.Verification); err != nil {
+			return batchMeta{}, false, err
+		}
 	}
 	if o.Origin == OriginClient {
 		if err := s.checkSequence(b, p); err != nil {
@@ -197,14 +199,9 @@ func (s *producerState) check(b record.Batch, o AppendOptions) (duplicate batchM
 // checkSequence is the rule for a client's batch that is no duplicate and whose epoch is not stale.
 func (s *producerState) checkSequence(b record.Batch, p *producer) error {
 	id, epoch, sequence := b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
-	if v := s.verifications[id]; v != nil {
-		// A producer that lets the broker add partitions to its transaction begins each epoch at 0, so any other start
-		// without state means that batches were lost.
-		if v.v2 && p.n == 0 && sequence != 0 {
-			return fmt.Errorf("%w: producer %d sent sequence %d, want 0: it has no state here", ErrOutOfOrderSequence, id, sequence)
-		}
-		if sequence > v.lowest {
-			return fmt.Errorf("%w: producer %d sent sequence %d, want %d, which came before", ErrOutOfOrderSequence, id, sequence, v.lowest)
+	if len(s.verifications) > 0 {
+		if err := s.checkOrder(b, p); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -277,7 +274,9 @@ func (s *producerState) update(b record.Batch) {
 		return
 	}
 	p, u := s.change(b)
-	u.verification = s.endVerification(b, false)
+	if b.Transactional() {
+		u.verification = s.endVerification(b, false)
+	}
 	p.setEpoch(b.ProducerEpoch())
 	p.add(batchMeta{
 		lastOffset: b.LastOffset(), timestamp: b.MaxTimestamp(),

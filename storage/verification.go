@@ -83,21 +83,33 @@ func (s *producerState) startVerification(id int64, epoch int16, sequence int32,
 	return v, nil
 }
 
-// checkVerification says whether a batch of data may begin a transaction, or go on with one. The epoch is not stale.
-// Kafka: UnifiedLog.batchMissingRequiredVerification.
-func (s *producerState) checkVerification(b record.Batch, p *producer, o AppendOptions) error {
-	id, epoch := b.ProducerID(), b.ProducerEpoch()
-	if !b.Transactional() || o.Unverified || p.inTransaction(epoch) {
+// checkVerification says whether a batch of data may begin a transaction with this verification, which may be nil. Kafka:
+// UnifiedLog.batchMissingRequiredVerification.
+func (s *producerState) checkVerification(b record.Batch, given *Verification) error {
+	v := s.verifications[b.ProducerID()]
+	switch {
+	case v != nil && v == given:
 		return nil
+	case v != nil && v.failed && given == nil:
+		return fmt.Errorf("%w: producer %d sent a batch behind one that was cut off with the transaction it began", ErrStorage, b.ProducerID())
 	}
+	return fmt.Errorf("%w: producer %d sent a batch that is not known to be part of a transaction", ErrInvalidTxnState, b.ProducerID())
+}
+
+// checkOrder says whether a client's batch may come now that its producer has a verification. Kafka:
+// ProducerAppendInfo.checkSequence.
+func (s *producerState) checkOrder(b record.Batch, p *producer) error {
+	id, sequence := b.ProducerID(), b.BaseSequence()
 	v := s.verifications[id]
-	if v != nil && v == o.Verification {
-		return nil
+	switch {
+	case v == nil:
+	case v.v2 && p.n == 0 && sequence != 0:
+		// Any other start means that batches were lost.
+		return fmt.Errorf("%w: producer %d sent sequence %d, want 0: it has no state here", ErrOutOfOrderSequence, id, sequence)
+	case sequence > v.lowest:
+		return fmt.Errorf("%w: producer %d sent sequence %d, want %d, which came before", ErrOutOfOrderSequence, id, sequence, v.lowest)
 	}
-	if v != nil && v.failed && o.Verification == nil {
-		return fmt.Errorf("%w: producer %d sent a batch behind one that was cut off with the transaction it began", ErrStorage, id)
-	}
-	return fmt.Errorf("%w: producer %d sent a batch that is not known to be part of a transaction", ErrInvalidTxnState, id)
+	return nil
 }
 
 // endVerification forgets the producer's verification when a transactional batch or a marker has been appended, and
