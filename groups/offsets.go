@@ -171,7 +171,8 @@ type FetchRequest struct {
 	// MemberID and MemberEpoch name the member that asks; nil and -1 for nobody.
 	MemberID    *string
 	MemberEpoch int32
-	// Stable waits for commits that are on their way to the disk.
+	// Stable waits for commits, and ends of transactions, that are on their way to the
+	// disk.
 	Stable  bool
 	Queries []OffsetQuery // nil asks for all
 }
@@ -192,6 +193,10 @@ func (c *Coordinator) FetchOffsets(ctx context.Context, r *FetchRequest) ([]Fetc
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
 	defer cancel()
 	fetched, err := callAlone(ctx, c, r.Group, func(_ time.Time, s *shard, e *entry, reply func([]FetchedOffset, error)) step {
+		if e != nil && len(e.unstable) > 0 && s.ending != nil {
+			s.ending.after = append(s.ending.after, func() { reply(fetch(s, s.entries[r.Group].known(), r)) })
+			return step{}
+		}
 		reply(fetch(s, e, r))
 		return step{}
 	})

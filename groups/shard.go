@@ -16,8 +16,15 @@ type shard struct {
 	// id: they count once the commit marker is read. Kafka:
 	// OffsetMetadataManager.pendingTransactionalOffsets.
 	transactions map[int64]map[pendingOffset]stored
+	// ending is the last marker on its way to the disk; nil when there is none.
+	ending *ending
 	// base is the offset in the log of the first record of the step that is told of now.
 	base int64
+}
+
+// ending is a marker on its way to the disk.
+type ending struct {
+	after []func() // what is to be done when it has taken effect or was lost
 }
 
 // change is one record's effect: an offset set, or removed when offset is nil.

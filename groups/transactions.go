@@ -142,11 +142,19 @@ func (w *owner) end(producerID int64, epoch int16, marker record.Marker, v2 bool
 	if err != nil {
 		return w.failure(err)
 	}
+	ends := &ending{}
+	s.ending = ends
 	w.inFlight.Add(appended, groupStep{step: step{then: func(_ time.Time, err error) step {
 		if err == nil {
 			s.end(producerID, marker.Commit)
 		}
+		if s.ending == ends {
+			s.ending = nil
+		}
 		done(err)
+		for _, f := range ends.after {
+			f()
+		}
 		return step{}
 	}}})
 	w.inFlight.Settle()

@@ -280,6 +280,94 @@ func TestMarkerGoesBehindWhatIsOnItsWay(t *testing.T) {
 	})
 }
 
+// Who wants stable offsets waits for the end of a transaction that is on its way to the
+// disk, and gets what it brings.
+func TestStableFetchWaitsForAMarkerOnItsWay(t *testing.T) {
+	for _, x := range []struct {
+		name       string
+		commit     bool
+		first, all string
+	}{
+		{"commit", true, "5", "5 7"},
+		{"abort", false, "1", "1"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDisk()
+				store, c := coordinator(t, d, Config{})
+				orders := topic(t, store, "orders")
+				fetch := func(group string, stable bool, queries ...OffsetQuery) func() string {
+					return func() string {
+						got, err := c.FetchOffsets(t.Context(), &FetchRequest{Group: group, MemberEpoch: -1, Stable: stable, Queries: queries})
+						var out []string
+						for _, f := range got {
+							if f.Unstable {
+								out = append(out, "unstable")
+							} else {
+								out = append(out, fmt.Sprint(f.Offset.Offset))
+							}
+						}
+						return outcome(strings.Join(out, " "), err)
+					}
+				}
+				commit(t, c, "g", orders, 0, 1)
+				p, q := producer{id: 9}, producer{id: 10}
+				p.commit(t, c, "g", orders, 0, 5)
+				q.commit(t, c, "g", orders, 2, 8) // not about to end
+				open := d.close()
+				var s started
+				s.run("commit", func() string { return outcome("ok", p.try(t.Context(), c, "g", orders, 1, 7)) })
+				s.run("end", func() string { return outcome("ok", p.tryEnd(t.Context(), c, "g", x.commit)) })
+				s.run("one", fetch("g", true, OffsetQuery{Topic: "orders"}))
+				s.run("open", fetch("g", true, OffsetQuery{Topic: "orders", Partition: 2}))
+				s.run("all", fetch("g", true))
+				s.want(t)
+				s.run("not stable", fetch("g", false, OffsetQuery{Topic: "orders"}))
+				s.run("nothing unstable", fetch("h", true))
+				s.want(t, "not stable=unstable", "nothing unstable=")
+				open()
+				s.wg.Wait()
+				slices.Sort(s.done)
+				s.want(t, "all="+x.all, "commit=ok", "end=ok", "not stable=unstable", "nothing unstable=", "one="+x.first, "open=unstable")
+			})
+		})
+	}
+}
+
+// A stable fetch that waits for a marker that is lost finds the transaction open.
+func TestStableFetchBehindALostMarkerIsUnstable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		var broken atomic.Bool
+		store, c := coordinator(t, vfs.Inject(vfs.NewMem(vfs.MemOptions{Crashable: true}), func(op vfs.Op) error {
+			if broken.Load() && op.Kind == vfs.OpSync && strings.Contains(op.Name, OffsetsTopic) {
+				<-gate
+				return errMedium
+			}
+			return nil
+		}), Config{})
+		orders := topic(t, store, "orders")
+		p := producer{id: 9}
+		p.commit(t, c, "g", orders, 0, 5)
+		broken.Store(true)
+		var s started
+		s.run("end", func() string { return outcome("ok", p.tryEnd(t.Context(), c, "g", true)) })
+		s.run("fetch", func() string {
+			got, err := c.FetchOffsets(t.Context(), &FetchRequest{Group: "g", MemberEpoch: -1, Stable: true, Queries: []OffsetQuery{{Topic: "orders"}}})
+			return outcome(fmt.Sprint(got[0].Unstable), err)
+		})
+		s.want(t)
+		close(gate)
+		s.wg.Wait()
+		slices.Sort(s.done)
+		s.want(t, "end="+ErrNotCoordinator.Error(), "fetch=true")
+		broken.Store(false)
+		p.end(t, c, "g", true)
+		wantUnstable(t, c, "g", "orders", 0, false)
+		wantOffset(t, c, "g", "orders", 0, 5)
+	})
+}
+
 func TestFailedMarkerLeavesTheTransactionOpen(t *testing.T) {
 	for _, kind := range []vfs.OpKind{vfs.OpSync, vfs.OpWriteAt} {
 		t.Run(kind.String(), func(t *testing.T) {
