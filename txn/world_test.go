@@ -127,7 +127,11 @@ func (w *world) endOffsets(_ context.Context, partition int32, m Marker) error {
 	if w.refuse != nil {
 		return w.refuse
 	}
-	w.offsets = append(w.offsets, fmt.Sprintf("%s-%d: %s", offsetsTopic, partition, markerText(m.Commit, m.Producer)))
+	version := 1
+	if m.V2 {
+		version = 2
+	}
+	w.offsets = append(w.offsets, fmt.Sprintf("%s-%d: %s, version %d", offsetsTopic, partition, markerText(m.Commit, m.Producer), version))
 	return nil
 }
 
