@@ -50,7 +50,7 @@ func (w *owner) load() {
 	w.is = loading
 	w.mu.Unlock()
 
-	entries, err := w.replay()
+	entries, unreadable, err := w.replay()
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +59,7 @@ func (w *owner) load() {
 		w.c.o.Logger.Error("transactions were not loaded", "topic", StateTopic, "partition", w.log.Index(), "error", err)
 		return
 	}
-	w.entries, w.is, w.loadErr = entries, loaded, nil
+	w.entries, w.unreadable, w.is, w.loadErr = entries, unreadable, loaded, nil
 	for _, id := range slices.Sorted(maps.Keys(entries)) {
 		if e := entries[id]; e.t.state.prepared() {
 			w.begin(e)
@@ -69,27 +69,32 @@ func (w *owner) load() {
 }
 
 // replay reads the log from its start to its high watermark. A record of a type that is not
-// known is left alone; one that cannot be read is left out, with a log line.
-func (w *owner) replay() (map[string]*entry, error) {
-	entries := map[string]*entry{}
+// known is left alone; one that cannot be read is left out, with a log line. unreadable is how
+// many keys have one last.
+func (w *owner) replay() (entries map[string]*entry, unreadable int, err error) {
+	entries = map[string]*entry{}
+	bad := map[string]bool{} // by key
 	var reader record.Reader
 	for b, err := range runtime.Batches(w.log) {
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if b.Control() {
 			continue
 		}
 		for r, err := range reader.Records(b) {
 			if err != nil {
-				return nil, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
+				return nil, 0, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 			}
-			if err := replayRecord(entries, r); err != nil {
+			err := replayRecord(entries, r)
+			delete(bad, string(r.Key))
+			if err != nil {
+				bad[string(r.Key)] = true
 				w.c.o.Logger.Warn("unreadable record left out", "topic", StateTopic, "partition", w.log.Index(), "offset", r.Offset, "error", err)
 			}
 		}
 	}
-	return entries, nil
+	return entries, len(bad), nil
 }
 
 // replayRecord applies one record.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kaen-log/gateway/groups/runtime"
@@ -27,6 +28,10 @@ type owner struct {
 	inFlight *runtime.InFlight[written] // guarded by mu
 	stopped  bool                       // guarded by mu; no call is taken any more
 	retries  map[*entry]bool            // guarded by mu; whose end is to be tried again
+	// unreadable is how many ids, or what should be one, the load found whose last record it could not read. Guarded by mu.
+	unreadable int
+
+	counted atomic.Pointer[ownerStats] // what stats found last; nil before
 }
 
 type loadState int8
