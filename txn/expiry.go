@@ -2,8 +2,8 @@ package txn
 
 import (
 	"errors"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,11 +31,21 @@ func (c *Coordinator) Tick() {
 // abortTimedOut aborts the transactions whose time is over; who began them is fenced.
 // Kafka: TransactionCoordinator.abortTimedOutTransactions. Caller holds mu.
 func (w *owner) abortTimedOut(now time.Time) {
-	for _, id := range slices.Sorted(maps.Keys(w.entries)) {
-		if e := w.entries[id]; !e.pending() && e.t.timedOut(now.UnixMilli()) {
-			w.abort(now, e, -1)
+	for _, e := range w.those(func(t *transaction) bool { return t.timedOut(now.UnixMilli()) }) {
+		w.abort(now, e, -1)
+	}
+}
+
+// those returns the ids, in order, that may be asked for something and of whose transaction
+// something is true. Caller holds mu.
+func (w *owner) those(is func(t *transaction) bool) (out []*entry) {
+	for _, e := range w.entries {
+		if !e.pending() && is(e.t) {
+			out = append(out, e)
 		}
 	}
+	slices.SortFunc(out, func(a, b *entry) int { return strings.Compare(a.id, b.id) })
+	return out
 }
 
 // abort aborts an open transaction; newID is a producer id that may be taken, -1 for none.
@@ -92,17 +102,15 @@ func (w *owner) expire(now time.Time) {
 		batch, size = written{}, 0
 	}
 	most := min(tombstones, int(w.log.Config().MaxMessageBytes))
-	for _, id := range slices.Sorted(maps.Keys(w.entries)) {
-		e := w.entries[id]
-		if e.pending() || !e.t.expired(now.UnixMilli(), w.c.o.Config.IDExpiration.Milliseconds()) {
-			continue
-		}
+	after := w.c.o.Config.IDExpiration.Milliseconds()
+	for _, e := range w.those(func(t *transaction) bool { return t.expired(now.UnixMilli(), after) }) {
 		const overhead = 64 // more than a record has besides its key, and the batch besides its records
-		if n := len(id) + overhead; size+n > most-overhead {
+		n := len(e.id) + overhead
+		if size+n > most-overhead {
 			flush()
 		}
 		batch.entries = append(batch.entries, e)
-		size += len(id) + overhead
+		size += n
 	}
 	flush()
 }
