@@ -21,6 +21,7 @@ import (
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/txn"
 	"github.com/kaen-log/gateway/wire"
 )
 
@@ -112,9 +113,9 @@ type Gateway struct {
 	addrs   []net.Addr
 	http    net.Listener // of gateway.http.listen, nil without
 
-	stop context.CancelFunc // ends the background loops
-	wg   sync.WaitGroup     // the loops
-	done chan struct{}      // closed when Shutdown is through, or a loop failed
+	// transactions ends before the rest: markers that are on their way come to the disk, and to the groups.
+	transactions, rest loops
+	done               chan struct{} // closed when Shutdown is through, or a loop failed
 
 	stopping atomic.Bool // Shutdown has begun
 
@@ -180,6 +181,13 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	shares := share.New(share.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: config.Shares(store)})
+	// The two coordinators call each other, and neither does so before it runs.
+	transactions := txn.New(txn.Options{
+		Store: store, Now: o.Now, Logger: o.Logger, Config: config.Transactions(),
+		EndOffsets: func(ctx context.Context, partition int32, m txn.Marker) error {
+			return wire.EndOffsets(ctx, g.groups, partition, m)
+		},
+	})
 	g.groups = groups.New(groups.Options{
 		Store:               store,
 		Now:                 o.Now,
@@ -190,11 +198,14 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		CommitTimeout:       time.Duration(config.Int("offsets.commit.timeout.ms")) * time.Millisecond,
 		Config:              config.Groups(store),
 		ShareState:          shareState(shares),
+		Verify:              wire.VerifyOffsets(transactions),
+		Unverified:          config.Unverified,
 	})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,
 		Groups:    g.groups,
 		Shares:    shares,
+		Txns:      transactions,
 		Now:       o.Now,
 		Logger:    o.Logger,
 		LogLevel:  o.LogLevel,
@@ -209,23 +220,41 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	g.cleaner = cleaner.New(cleaner.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: func() cleaner.Config { return cleanerConfig(config) }})
-	background, stop := context.WithCancel(context.Background())
-	g.stop = stop
-	loops := map[string]func(context.Context) error{
+	g.transactions.run(g, map[string]func(context.Context) error{"transactions": transactions.Run})
+	rest := map[string]func(context.Context) error{
 		"storage": store.Run, "groups": g.groups.Run, "shares": shares.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
 	}
 	if c := g.newConsole(); c != nil {
-		loops["http"] = c.Run
+		rest["http"] = c.Run
 	}
-	for name, run := range loops {
-		g.wg.Go(func() {
-			if err := run(background); err != nil && background.Err() == nil {
+	g.rest.run(g, rest)
+	return g, nil
+}
+
+// loops are background loops that are ended together. The zero value has none.
+type loops struct {
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// run starts loops by their names. One that ends by itself ends the gateway.
+func (l *loops) run(g *Gateway, all map[string]func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	for name, run := range all {
+		l.wg.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
 				g.logger.Error("background loop ended", "loop", name, "error", err)
 				g.fail(fmt.Errorf("%s: %w", name, err))
 			}
 		})
 	}
-	return g, nil
+}
+
+// end ends the loops and waits for them.
+func (l *loops) end() {
+	l.stop()
+	l.wg.Wait()
 }
 
 // shareState lets the membership of share groups make and look at the states of their partitions.
@@ -305,8 +334,8 @@ func (g *Gateway) fail(err error) {
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	g.stopping.Store(true)
 	err := g.server.Shutdown(ctx)
-	g.stop()
-	g.wg.Wait()
+	g.transactions.end()
+	g.rest.end()
 	err = errors.Join(err, g.store.Close())
 	g.fail(err)
 	return err
@@ -354,7 +383,7 @@ func storageOptions(o *Options, config *wire.BrokerConfig) (storage.Options, err
 func checkInternalSegments(config *wire.BrokerConfig) error {
 	const least = 1 << 20
 	var faults []error
-	for _, name := range []string{"offsets.topic.segment.bytes", "share.coordinator.state.topic.segment.bytes"} {
+	for _, name := range []string{"offsets.topic.segment.bytes", "transaction.state.log.segment.bytes", "share.coordinator.state.topic.segment.bytes"} {
 		if got := config.Int(name); got < least {
 			faults = append(faults, fmt.Errorf("%s: %d, want at least %d, the smallest segment.bytes of a topic", name, got, least))
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -280,8 +281,8 @@ func TestRetentionBeginsAfterTheInitialDelay(t *testing.T) {
 // TestClockThatGoesBackStopsNoLoop sets the clock back by an hour and wants both loops to go on by it.
 func TestClockThatGoesBackStopsNoLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		back := time.Duration(0)
-		clock := func() time.Time { return time.Now().Add(-back) }
+		var back atomic.Int64 // nanoseconds
+		clock := func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
 		s, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: clock}), Now: clock})
 		if err != nil {
 			t.Fatal(err)
@@ -292,7 +293,7 @@ func TestClockThatGoesBackStopsNoLoop(t *testing.T) {
 		stop := run(t, c)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		back = time.Hour
+		back.Store(int64(time.Hour))
 		fill(t, old, 5, 5, clock().Add(-3*time.Hour))
 		fill(t, table, 50, 5, clock())
 		time.Sleep(2 * time.Second)

@@ -84,7 +84,7 @@ func (c *compactor) rewrite(ctx context.Context, l *storage.Log, g group, f *fil
 	if err != nil {
 		return err
 	}
-	producers, err := l.Producers()
+	producers, err := l.ActiveProducers()
 	if err != nil {
 		return err
 	}

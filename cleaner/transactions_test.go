@@ -66,3 +66,107 @@ func TestOtherControlRecordsStay(t *testing.T) {
 		t.Errorf("got %s, %v, want the batch as it is", show(t, got), err)
 	}
 }
+
+// TestClientsTransactionsAreCleaned has the same keys written in a committed, an aborted and an open transaction of producers
+// that asked the coordinator, in both versions.
+func TestClientsTransactionsAreCleaned(t *testing.T) {
+	for _, v2 := range []bool{false, true} {
+		r := newRig(t)
+		l := r.log(small("delete.retention.ms", "1000"))
+		write := func(producer int64, epoch int16, sequence int32, keys ...string) {
+			t.Helper()
+			b := record.NewBuilder(record.BuilderOptions{
+				LeaderEpoch: record.NoLeaderEpoch, HasProducer: true, ProducerID: producer, ProducerEpoch: epoch,
+				BaseSequence: sequence, Transactional: true,
+			})
+			for _, key := range keys {
+				b.Append(record.Record{Key: []byte(key), Value: []byte("value"), Timestamp: r.now.UnixMilli()})
+			}
+			v, err := l.StartVerification(producer, epoch, sequence, v2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := l.Append(b.Bytes(), storage.AppendOptions{Verification: v})
+			if err == nil {
+				err = l.WaitDurable(t.Context(), a)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		markerEpoch := int16(0)
+		if v2 {
+			markerEpoch = 1
+		}
+		write(1, 0, 0, "a", "b") // 0, 1: committed, and a again below
+		r.end(l, 1, markerEpoch, true)
+		write(2, 0, 0, "a", "b", "c") // 3 to 5: aborted
+		r.end(l, 2, markerEpoch, false)
+		r.put(l, "a", []byte("v"), r.now) // 7
+		if err := l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		write(3, 0, 0, "a", "b", "d") // 8 to 10: open
+		r.force(l)
+		if got, want := r.read(l, 0), "1:b 2: 6: 7:a 8:a 9:b 10:d"; plainKeys(got) != want {
+			t.Errorf("v2 %t: while a transaction is open: got %s, want %s", v2, plainKeys(got), want)
+		}
+		r.put(l, "e", []byte("v"), r.now) // 11
+		r.force(l)
+		if got, want := r.read(l, 8), "8:a 9:b 10:d 11:e"; got != want {
+			t.Errorf("v2 %t: got %s, want %s: nothing of an open transaction goes", v2, got, want)
+		}
+		r.end(l, 3, markerEpoch, true) // 12
+		r.put(l, "f", []byte("v"), r.now)
+		r.force(l)
+		if got, want := plainKeys(r.read(l, 0)), "2: 6: 8:a 9:b 10:d 11:e 12: 13:f"; got != want {
+			t.Errorf("v2 %t: when it is committed: got %s, want %s", v2, got, want)
+		}
+	}
+}
+
+// plainKeys is what rig.read returns, with markers shown by their offsets alone.
+func plainKeys(read string) string {
+	fields := strings.Fields(read)
+	for i, f := range fields {
+		offset, key, _ := strings.Cut(f, ":")
+		if strings.HasPrefix(key, "\x00") {
+			fields[i] = offset + ":"
+		}
+	}
+	return strings.Join(fields, " ")
+}
+
+// TestTransactionStateIsCleaned cleans the topic of the transaction coordinator by the cleaner's own choice: of each id the
+// last record stays, and nothing of one that expired.
+func TestTransactionStateIsCleaned(t *testing.T) {
+	r := newRig(t)
+	l := topicLog(t, r.store, "__transaction_state", map[string]string{"cleanup.policy": "compact", "compression.type": "uncompressed", "delete.retention.ms": "1000"})
+	put := func(id string, value []byte) {
+		t.Helper()
+		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
+		b.Append(record.Record{Key: []byte(id), Value: value, Timestamp: r.now.UnixMilli()})
+		appendDurably(t, l, b.Bytes(), storage.OriginCoordinator)
+	}
+	for range 10 {
+		put("id-1", []byte("Ongoing"))
+		put("id-2", []byte("Empty"))
+	}
+	put("id-2", nil)
+	for range 2 { // the tombstone gets its horizon, and goes when that is reached
+		if err := l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		r.c.Compact(t.Context())
+		r.now = r.now.Add(time.Minute)
+		for range 5 { // enough that the next pass is due
+			put("id-3", []byte("Empty"))
+		}
+	}
+	if got, want := r.read(l, 0), "18:id-1 25:id-3 26:id-3 27:id-3 28:id-3 29:id-3 30:id-3"; got != want {
+		t.Errorf("got %s, want %s: the last of each id, and the open segment", got, want)
+	}
+	if st := r.c.Stats(); len(st.SetAside) > 0 {
+		t.Errorf("set aside: %+v", st.SetAside)
+	}
+}

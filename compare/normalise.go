@@ -29,14 +29,14 @@ type Normaliser struct{ Name, Does string }
 
 // Normalisers lists the rules, for the report.
 var Normalisers = []Normaliser{
-	{"id", "topic, producer, member, cluster, node and session ids, hosts, ports, log directories and leader epochs get a name at first sight within a case, by which they are compared from then on; null, empty and negative values stay, and so do a session id of 0 and a current leader beside an error that gives no reason to name it"},
+	{"id", "topic, producer, member, cluster, node and session ids, hosts, ports, log directories and the epochs of leaders and coordinators get a name at first sight within a case, by which they are compared from then on; null, empty and negative values stay, and so do a session id of 0 and a current leader beside an error that gives no reason to name it"},
 	{"prefix", "the prefix of names that a run makes up is written ~"},
 	{"clock", "a timestamp that the broker took from its clock during the run is <clock>; one that the scenario sent, counted from its now, is <now +N>"},
 	{"stored", "in keys and values of __consumer_offsets ids of topics, ids that a broker gave to members and times of the run stand by their names"},
 	{"text", "error messages and documentation are compared as null, empty or <text>; with --strict word for word"},
 	{"size", "sizes of disks, and epochs of the metadata log, are <size> when they are not negative"},
 	{"order", "arrays of structs are sorted by their keys, but for records, headers and synonyms and where the step says that order counts"},
-	{"others", "topics, groups and config resources that the run did not make and did not ask for are left out"},
+	{"others", "topics, groups, transactional ids and config resources that the run did not make and did not ask for are left out"},
 	{"cut off", "a last batch of a fetch of which a limit has cut the end off is left out; clients ignore it, and whole batches only are as good"},
 	{"ignored", "fields that the step names, with its reason"},
 	{"replay", "of a recorded session: ids, leader epochs and the epochs and generations of an id that the recorded broker gave are sent as the broker at hand gave them; times that clients recorded are <now +N>, counted from the session's beginning; what a broker was not ready for, and answered later, is sent until it is ready; topics and groups that no request of the session names are left out"},
@@ -49,11 +49,11 @@ var bound = map[string]string{
 	"isrnodes": "node", "offlinereplicas": "node", "eligibleleaderreplicas": "node", "lastknownelr": "node",
 	"sessionid": "session id", "host": "host", "port": "port", "logdir": "log directory",
 	"leaderepoch": "leader epoch", "partitionleaderepoch": "leader epoch", "currentleaderepoch": "leader epoch",
-	"incarnationid": "uuid", "directoryid": "uuid", "leader": "member id",
+	"incarnationid": "uuid", "directoryid": "uuid", "leader": "member id", "coordinatorepoch": "coordinator epoch",
 }
 
 // clocks are the fields that hold times.
-var clocks = []string{"logappendtimems", "timestamp", "basetimestamp", "maxtimestamp", "timestampdelta"}
+var clocks = []string{"logappendtimems", "timestamp", "basetimestamp", "maxtimestamp", "timestampdelta", "lasttimestamp", "transactionstarttimems"}
 
 // sizes are the fields whose values say nothing about behaviour.
 var sizes = []string{"totalbytes", "usablebytes", "finalizedfeaturesepoch"}
@@ -64,11 +64,17 @@ var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "re
 // inOrder are the arrays whose order always counts.
 var inOrder = []string{"records", "headers", "synonyms"}
 
+// byProducer are the arrays of structs whose order is that of their producer ids: a broker hands those out in order.
+var byProducer = []string{"activeproducers"}
+
 // sets are the arrays of plain values that have no order.
 var sets = []string{"subscribedtopicnames", "partitions"}
 
 // nameFields are the fields by which elements of others are told.
-var nameFields = []string{"name", "topicname", "topic", "resourcename", "groupid"}
+var nameFields = []string{"name", "topicname", "topic", "resourcename", "groupid", "transactionalid"}
+
+// partitionFields are the fields that hold the number of a partition.
+var partitionFields = []string{"partition", "partitions", "partitionindex", "index"}
 
 // listings are the answers that may name what the run did not make.
 var listings = []string{"Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "ListGroups", "ListConfigResources", "ListTransactions", "ElectLeaders", "ListPartitionReassignments"}
@@ -116,6 +122,7 @@ type walk struct {
 	asked  []string
 	filter bool
 	plain  bool // within a current leader that nobody is told of
+	marker bool // within a batch that ends a transaction
 	out    []FieldValue
 }
 
@@ -124,6 +131,10 @@ func (w *walk) structure(at string, node *Node) {
 	for _, c := range node.Children {
 		if v, ok := c.Value.(int64); ok && c.Name == "attributes" {
 			logAppendTime = v&8 != 0
+		}
+		if c.Name == "baseOffset" { // of a batch
+			defer func(was bool) { w.marker = was }(w.marker)
+			w.marker = isMarker(node)
 		}
 	}
 	for _, c := range node.Children {
@@ -195,7 +206,7 @@ func (w *walk) array(at string, node *Node) {
 	items := node.Children
 	labels := make([]string, len(items))
 	if len(items) > 0 && items[0].Kind == Struct && !slices.Contains(inOrder, strings.ToLower(node.Name)) {
-		items, labels = w.arrange(at, items)
+		items, labels = w.arrange(at, node.Name, items)
 	}
 	if len(items) > 0 && items[0].Kind == Leaf && slices.Contains(sets, strings.ToLower(node.Name)) {
 		items = slices.Clone(items)
@@ -224,7 +235,7 @@ func (w *walk) array(at string, node *Node) {
 }
 
 // arrange leaves out the elements of others, labels the rest by their keys, and sorts them by label unless order counts.
-func (w *walk) arrange(at string, items []*Node) ([]*Node, []string) {
+func (w *walk) arrange(at, name string, items []*Node) ([]*Node, []string) {
 	type labelled struct {
 		*Node
 		label, sort string
@@ -235,6 +246,9 @@ func (w *walk) arrange(at string, items []*Node) ([]*Node, []string) {
 			continue
 		}
 		label, order := w.label(at, item)
+		if id, ok := item.Child("producerId").value().(int64); ok && slices.Contains(byProducer, strings.ToLower(name)) {
+			order = fmt.Sprintf("%020d", id)
+		}
 		kept = append(kept, labelled{item, label, order})
 	}
 	ordered := w.step != nil && slices.ContainsFunc(w.step.Ordered, func(p string) bool { return matchPath(p, at) })
@@ -317,7 +331,7 @@ func (w *walk) label(at string, item *Node) (label, order string) {
 // groupOf is what a partition of __consumer_offsets is called when the scenario reads the group that it keeps: the
 // prefix, and with it the number, are different on the two sides.
 func (n *normaliser) groupOf(at, field string, v int64) string {
-	if group := n.groups[v]; group != "" && strings.Contains(at, "__consumer_offsets") && (field == "partition" || field == "partitionindex" || field == "index") {
+	if group := n.groups[v]; group != "" && strings.Contains(at, "__consumer_offsets") && slices.Contains(partitionFields, field) {
 		return "<partition of " + strings.ReplaceAll(group, n.prefix, "~") + ">"
 	}
 	return ""
@@ -354,7 +368,9 @@ func (w *walk) leaf(at string, c *Node, logAppendTime bool) {
 			rule("prefix", strconv.Quote(strings.ReplaceAll(v, w.prefix, "~")))
 		}
 	case []byte:
-		if isStored(at, name) {
+		if w.marker && (name == "value" || name == "body") {
+			rule("id", w.endMarker(v))
+		} else if isStored(at, name) {
 			rule("stored", valueText(c.Name, w.stored(v)))
 		} else if w.prefix != "" && bytes.Contains(v, []byte(w.prefix)) {
 			rule("prefix", valueText(c.Name, bytes.ReplaceAll(v, []byte(w.prefix), []byte("~"))))

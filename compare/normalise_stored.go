@@ -3,6 +3,8 @@ package compare
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -34,6 +36,30 @@ func (n *normaliser) stored(b []byte) []byte {
 		out, b = append(out, b[0]), b[1:]
 	}
 	return append(out, b...)
+}
+
+// isMarker reports whether a batch is a marker that ends a transaction. Kafka: EndTransactionMarker.
+func isMarker(batch *Node) bool {
+	const control = 0x20
+	attributes, _ := batch.Child("attributes").value().(int64)
+	records := batch.Child("records")
+	return attributes&control != 0 && records != nil && len(records.Children) == 1
+}
+
+// endMarker is the value of a marker's record, or the body of its batch, in which the epoch of the coordinator stands by
+// its name: it is the last of the value, and in a body only the number of headers follows.
+func (n *normaliser) endMarker(b []byte) string {
+	const value, epoch = 6, 4
+	end := len(b)
+	if end > value {
+		end-- // a body
+	}
+	if end < value {
+		return valueText("value", b)
+	}
+	at := end - epoch
+	name := n.bind("coordinator epoch", strconv.FormatInt(int64(int32(binary.BigEndian.Uint32(b[at:]))), 10))
+	return fmt.Sprintf("0x%x%s%x", b[:at], name, b[end:])
 }
 
 // isStored reports whether a field is the key or the value of a record that a coordinator of groups has written.

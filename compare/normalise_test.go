@@ -2,9 +2,12 @@ package compare
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/kaen-log/gateway/storage/record"
 )
 
 // A ShareFetch without an error says 0 of a leader that it does not name. That is not the epoch 0 of a broker that was
@@ -39,5 +42,67 @@ func TestUntoldLeaderHasNoName(t *testing.T) {
 				t.Errorf("%s, broker %d: got %q, want %q", code.Message, broker, got, want)
 			}
 		}
+	}
+}
+
+// The epoch of a transaction coordinator counts its broker's restarts, also within the markers that it writes.
+func TestCoordinatorEpochsHaveNames(t *testing.T) {
+	answer := func(epochs ...int32) string {
+		var b []byte
+		for _, e := range epochs {
+			b = append(b, record.EndTxnMarker(5, 1, record.Marker{Commit: true, CoordinatorEpoch: e}, fixedTime, 0)...)
+		}
+		records := &Node{Name: "records"}
+		new(decoder).batches(records, b, 0)
+		root := &Node{Kind: Struct, Children: []*Node{{Name: "coordinatorEpoch", Kind: Leaf, Value: int64(epochs[0])}, records}}
+		var out []string
+		for _, f := range newNormaliser("gwcmp-", false).flatten(&API{Name: "Fetch"}, root, nil, nil) {
+			out = append(out, f.Path+" "+f.Value)
+		}
+		return strings.Join(out, "\n")
+	}
+	first := answer(0, 0, 1)
+	for _, want := range []string{
+		"coordinatorEpoch <coordinator epoch 1>",
+		"records[1].records[0].value 0x0000<coordinator epoch 1>",
+		"records[2].records[0].value 0x0000<coordinator epoch 2>",
+		"records[2].body 0x2000000008000000010c0000<coordinator epoch 2>00",
+	} {
+		if !strings.Contains(first, want) {
+			t.Errorf("got %s\nwant %s in it", first, want)
+		}
+	}
+	if again := answer(7, 7, 9); again != first {
+		t.Errorf("got %s\nwant the same as of other epochs: %s", again, first)
+	}
+	if other := answer(7, 9, 9); other == first {
+		t.Error("markers of one coordinator and of two are told alike")
+	}
+}
+
+// Transactional ids of others are left out of a listing; producers of a partition stand in the order of their ids.
+func TestListingsOfTransactionsAreTheRunsOwn(t *testing.T) {
+	array := func(name string, items ...*Node) *Node { return &Node{Name: name, Kind: Array, Children: items} }
+	leaf := func(name string, v any) *Node { return &Node{Name: name, Kind: Leaf, Value: v} }
+	item := func(children ...*Node) *Node { return &Node{Kind: Struct, Children: children} }
+	flat := func(api string, root *Node) []string {
+		var out []string
+		for _, f := range newNormaliser("gwcmp-", false).flatten(&API{Name: api}, root, nil, []string{"asked"}) {
+			out = append(out, f.Path+" "+f.Value)
+		}
+		return out
+	}
+	got := flat("ListTransactions", item(array("transactionStates",
+		item(leaf("transactionalId", "another's")), item(leaf("transactionalId", "gwcmp-tx")), item(leaf("transactionalId", "asked")))))
+	want := []string{"transactionStates[] 2 elements", `transactionStates[asked].transactionalId "asked"`, `transactionStates[~tx].transactionalId "~tx"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got = flat("DescribeProducers", item(array("activeProducers",
+		item(leaf("producerId", int64(4000)), leaf("lastSequence", int64(1))), item(leaf("producerId", int64(30)), leaf("lastSequence", int64(2))))))
+	want = []string{"activeProducers[] 2 elements", "activeProducers[0].producerId <producer id 1>", "activeProducers[0].lastSequence 2",
+		"activeProducers[1].producerId <producer id 2>", "activeProducers[1].lastSequence 1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -391,9 +391,6 @@ func TestFindCoordinator(t *testing.T) {
 			kinds = kinds[:1]
 		}
 		for _, kind := range kinds {
-			if kind == 1 && !s.External() && !s.advertises(c, 26) {
-				continue // no transaction coordinator yet
-			}
 			res := find(kind, keys...)
 			if v < 4 {
 				wantCode(t, "coordinator", res.ErrorCode, noError)

@@ -31,43 +31,64 @@ func callAlone[R any](ctx context.Context, c *Coordinator, group string, f func(
 }
 
 func enter[R any](ctx context.Context, c *Coordinator, group string, exclusive bool, f func(now time.Time, s *shard, e *entry, reply func(R, error)) step) (R, error) {
-	type answer struct {
-		r   R
-		err error
-	}
 	var none R
-	if err := tooLong(group); err != nil {
-		return none, fmt.Errorf("group id of %w: %w", err, ErrInvalidGroupID)
+	w, err := c.makeOwner(group)
+	if err != nil {
+		return none, err
 	}
-	if _, err := c.EnsureTopic(); err != nil && !errors.Is(err, storage.ErrTopicExists) {
-		return none, fmt.Errorf("make %s: %w: %v", OffsetsTopic, ErrNotAvailable, err)
-	}
-	w := c.ownerOf(group)
-	if w == nil {
-		return none, fmt.Errorf("%s is being deleted: %w", OffsetsTopic, ErrNotAvailable)
-	}
-	answers := make(chan answer, 1)
-	err := w.enter(group, waiting{exclusive: exclusive, run: func(now time.Time, s *shard, e *entry) step {
-		return f(now, s, e, func(r R, err error) { answers <- answer{r, err} })
+	answers := make(chan answer[R], 1)
+	err = w.enter(group, waiting{exclusive: exclusive, run: func(now time.Time, s *shard, e *entry) step {
+		return f(now, s, e, func(r R, err error) { answers <- answer[R]{r, err} })
 	}})
 	if err != nil {
 		return none, err
 	}
+	a, err := await(ctx, w, answers)
+	if err != nil {
+		return none, fmt.Errorf("group %q: %w", group, err)
+	}
+	return a.r, a.err
+}
+
+// answer is what a call comes to.
+type answer[R any] struct {
+	r   R
+	err error
+}
+
+// await waits for the answer of a shard. The error says that there will be none.
+func await[R any](ctx context.Context, w *owner, answers <-chan answer[R]) (answer[R], error) {
 	select {
 	case a := <-answers:
-		return a.r, a.err
+		return a, nil
 	default:
 	}
 	select {
 	case a := <-answers:
-		return a.r, a.err
+		return a, nil
 	case <-ctx.Done():
-		return none, fmt.Errorf("group %q: %w: %w", group, ErrNotAvailable, ctx.Err())
+		return answer[R]{}, fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
 	case <-w.gone:
-		return none, fmt.Errorf("group %q: %s was deleted: %w", group, OffsetsTopic, ErrNotCoordinator)
-	case <-c.life.Done():
-		return none, fmt.Errorf("group %q: the coordinator stops: %w", group, ErrNotAvailable)
+		return answer[R]{}, fmt.Errorf("%s was deleted: %w", OffsetsTopic, ErrNotCoordinator)
+	case <-w.c.life.Done():
+		return answer[R]{}, fmt.Errorf("the coordinator stops: %w", ErrNotAvailable)
 	}
+}
+
+// makeOwner returns the owner of a group's shard; __consumer_offsets is made when it does
+// not exist. The error is ErrInvalidGroupID or ErrNotAvailable.
+func (c *Coordinator) makeOwner(group string) (*owner, error) {
+	if err := tooLong(group); err != nil {
+		return nil, fmt.Errorf("group id of %w: %w", err, ErrInvalidGroupID)
+	}
+	if _, err := c.EnsureTopic(); err != nil && !errors.Is(err, storage.ErrTopicExists) {
+		return nil, fmt.Errorf("make %s: %w: %v", OffsetsTopic, ErrNotAvailable, err)
+	}
+	w := c.ownerOf(group)
+	if w == nil {
+		return nil, fmt.Errorf("%s is being deleted: %w", OffsetsTopic, ErrNotAvailable)
+	}
+	return w, nil
 }
 
 // maxText is how many bytes the texts may have that go into keys and into records of

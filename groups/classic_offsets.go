@@ -9,26 +9,32 @@ import (
 // closes writing for those who have joined, never reading.
 
 // checkCommit says whether a commit may be stored. Who is no member may commit while
-// the group is empty. Kafka: ClassicGroup.validateOffsetCommit and
-// OffsetMetadataManager.validateOffsetCommit.
-func (g *classicGroup) checkCommit(now time.Time, r *CommitRequest) ([]error, error) {
+// the group is empty, and in a transaction at any time: old producers do not know for
+// whom they commit. A transaction minds no rebalance, and is no sign of life. Kafka:
+// ClassicGroup.validateOffsetCommit and OffsetMetadataManager.validateOffsetCommit.
+func (g *classicGroup) checkCommit(now time.Time, r *CommitRequest, _ []error) error {
 	if r.Generation < 0 && g.current == classicEmpty {
-		return nil, nil
+		return nil
 	}
 	if r.Generation < 0 && r.MemberID == "" && r.InstanceID == nil {
-		return nil, fmt.Errorf("no member of a group that has some: %w", ErrUnknownMemberID)
+		if r.transactional {
+			return nil
+		}
+		return fmt.Errorf("no member of a group that has some: %w", ErrUnknownMemberID)
 	}
 	if err := g.check(r.MemberID, r.InstanceID); err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case r.Generation != g.generation:
-		return nil, fmt.Errorf("generation %d, want %d: %w", r.Generation, g.generation, ErrIllegalGeneration)
+		return fmt.Errorf("generation %d, want %d: %w", r.Generation, g.generation, ErrIllegalGeneration)
+	case r.transactional:
+		return nil
 	case g.current == classicCompleting:
-		return nil, ErrRebalanceInProgress
+		return ErrRebalanceInProgress
 	}
 	g.byID[r.MemberID].renew(now)
-	return nil, nil
+	return nil
 }
 
 // checkFetch lets everybody read. Kafka: ClassicGroup.validateOffsetFetch.

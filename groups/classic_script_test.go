@@ -81,7 +81,7 @@ func (sc *classicScript) current() classicState {
 //	sync MEMBER gen=N [instance=ID] [assign=(member:x,…)] [type=T] [protocol=P]
 //	heartbeat MEMBER gen=N [instance=ID]
 //	leave [MEMBER…] [instance=ID]             the instance of the only member, else of another named by it alone
-//	commit [MEMBER] [gen=N] [instance=ID]
+//	commit, txn-commit [MEMBER] [gen=N] [instance=ID]
 //	fetch, describe
 //	offset-delete, delete, subscribed TOPIC, expires TOPIC commit=D
 //
@@ -112,10 +112,14 @@ func (sc *classicScript) run(d *datadriven.TestData) {
 		sc.show("commit")
 		r := &CommitRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: optionalArg(sc.t, d, "instance"), Epochs: true}
 		sc.call("commit", func(reply func(string, error)) step {
-			_, err := checkCommit(sc.w.now, sc.w.entry(), r)
+			err := checkCommit(sc.w.now, sc.w.entry(), r, nil)
 			reply("", err)
 			return step{}
 		})
+	case "txn-commit":
+		r := &CommitRequest{Group: scriptGroup, MemberID: arg(d, 0), Generation: sc.generation(d), InstanceID: optionalArg(sc.t, d, "instance"), transactional: true}
+		err := checkTransactionalCommit(sc.w.now, sc.w.entry(), r, nil)
+		sc.say("txn-commit: %s", kafkaName(err))
 	case "fetch":
 		sc.show("fetch")
 		var err error

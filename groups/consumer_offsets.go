@@ -6,37 +6,44 @@ import (
 )
 
 // checkCommit says whether a member may commit: at its epoch, or, when it has not
-// heard of that yet, at an earlier one for partitions that it had then and still has.
-// Who is no member may commit while there are none. Kafka:
-// ConsumerGroup.validateOffsetCommit.
-func (g *consumerGroup) checkCommit(_ time.Time, r *CommitRequest) ([]error, error) {
+// heard of that yet, at an earlier one for partitions that it had then and still has, but
+// for those that are refused already. Who is no member may commit while there are none,
+// and in a transaction at any time.
+// Kafka: ConsumerGroup.validateOffsetCommit.
+func (g *consumerGroup) checkCommit(_ time.Time, r *CommitRequest, refused []error) error {
 	if r.Generation < 0 && len(g.members) == 0 {
-		return nil, nil
+		return nil
+	}
+	if r.transactional && r.Generation == -1 && r.MemberID == "" && r.InstanceID == nil {
+		return nil
 	}
 	m, err := g.member(r.MemberID)
 	switch {
 	case err != nil:
-		return nil, err
-	case m.classic == nil && !r.Epochs:
-		return nil, fmt.Errorf("version of before member epochs from member %q: %w", m.id, ErrUnsupportedVersion)
+		return err
+	case m.classic == nil && !r.Epochs && !r.transactional:
+		return fmt.Errorf("version of before member epochs from member %q: %w", m.id, ErrUnsupportedVersion)
 	case r.Generation == m.epoch:
-		return nil, nil
+		return nil
 	case r.Generation > m.epoch:
-		return nil, m.stale(fmt.Sprintf("member epoch %d, want at most %d", r.Generation, m.epoch))
+		return m.stale(fmt.Sprintf("member epoch %d, want at most %d", r.Generation, m.epoch))
 	}
-	for _, k := range r.Commits {
+	for i, k := range r.Commits {
+		if refused[i] != nil {
+			continue
+		}
 		since, ok := m.assigned[k.TopicID][k.Partition]
 		if !ok {
 			since, ok = m.revoking[k.TopicID][k.Partition]
 		}
 		switch {
 		case !ok:
-			return nil, m.stale(fmt.Sprintf("member epoch %d, want %d for %s-%d, which the member does not have", r.Generation, m.epoch, k.Topic, k.Partition))
+			return m.stale(fmt.Sprintf("member epoch %d, want %d for %s-%d, which the member does not have", r.Generation, m.epoch, k.Topic, k.Partition))
 		case r.Generation < since:
-			return nil, m.stale(fmt.Sprintf("member epoch %d, want at least %d for %s-%d", r.Generation, since, k.Topic, k.Partition))
+			return m.stale(fmt.Sprintf("member epoch %d, want at least %d for %s-%d", r.Generation, since, k.Topic, k.Partition))
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // checkFetch says whether a member may fetch offsets: at its epoch. Who does not say

@@ -47,7 +47,7 @@ type consumerScript struct {
 //	classic-sync MEMBER gen=N [instance=I] [assign=(member:topic:p+p,…)]
 //	classic-beat MEMBER gen=N [instance=I]
 //	classic-leave [MEMBER…] [instance=I]
-//	commit [MEMBER] epoch=N of=topic:p [v=8], fetch [MEMBER] epoch=N
+//	commit [MEMBER] epoch=N of=topic:p [v=8], txn-commit the same [instance=ID] [v=6], fetch [MEMBER] epoch=N
 //	describe, delete, offset-delete, subscribed TOPIC, expires TOPIC commit=D
 //
 // and those of runWorld.
@@ -78,7 +78,7 @@ func (sc *consumerScript) run(d *datadriven.TestData) {
 		})
 	case "classic-leave":
 		sc.classicLeave(d)
-	case "commit":
+	case "commit", "txn-commit":
 		sc.commit(d)
 	case "fetch":
 		sc.say("%s", consumerErrorName(w.entry().machine.checkFetch(fetcher(d), int32(number(sc.t, d, "epoch", -1)))))
@@ -352,7 +352,12 @@ func (sc *consumerScript) commit(d *datadriven.TestData) {
 			r.Commits = append(r.Commits, Commit{Topic: info.name, TopicID: t.TopicID, Partition: p})
 		}
 	}
-	_, err := checkCommit(sc.w.now, sc.w.entry(), r)
+	check := checkCommit
+	if r.transactional = d.Cmd == "txn-commit"; r.transactional {
+		r.Epochs, r.InstanceID = number(sc.t, d, "v", 5) >= 6, optionalArg(sc.t, d, "instance")
+		check = checkTransactionalCommit
+	}
+	err := check(sc.w.now, sc.w.entry(), r, make([]error, len(r.Commits)))
 	sc.say("%s", consumerErrorName(err))
 }
 

@@ -36,6 +36,12 @@ type Options struct {
 	// ShareState is where the states of share partitions are kept; without it no share
 	// groups are served.
 	ShareState ShareState
+	// Verify asks the transaction coordinator whether a partition of __consumer_offsets is in a transaction, or, for a
+	// commit of V2, adds it. Its errors go to the producer as they are. Nil lets every commit pass.
+	Verify func(ctx context.Context, t TransactionalCommit, partition int32) error
+	// Unverified says that transactions are not verified now; those of V2 are asked for all the same. Nil verifies them.
+	// Kafka: transaction.partition.verification.enable.
+	Unverified func() bool
 }
 
 func (o *Options) setDefaults() {

@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +144,9 @@ func TestPartitionThatCannotBeReadHasNoCoordinator(t *testing.T) {
 	if _, err := c.CommitOffsets(t.Context(), &CommitRequest{Group: "g", Generation: -1, Commits: []Commit{{Topic: "orders"}}, Retention: -1}); !errors.Is(err, ErrNotCoordinator) {
 		t.Errorf("commit: got %v, want ErrNotCoordinator", err)
 	}
+	if err := (producer{id: 9}).tryEnd(t.Context(), c, "g", true); !errors.Is(err, ErrNotCoordinator) {
+		t.Errorf("end of a transaction: got %v, want ErrNotCoordinator", err)
+	}
 }
 
 // A commit that no batch can hold must not be answered as if it could be tried again.
@@ -198,6 +202,45 @@ func TestOversizedMetadataFailsItsPartitionAlone(t *testing.T) {
 	}
 	wantOffset(t, c, "g", "orders", 0, -1)
 	wantOffset(t, c, "g", "orders", 1, 2)
+}
+
+// A member that has not heard of its epoch may not commit for what it got since; where the metadata is too long that is
+// not asked.
+func TestOversizedMetadataFailsBeforeTheMemberEpoch(t *testing.T) {
+	clock := start
+	s, c := openAt(t, vfs.NewMem(vfs.MemOptions{}), func() time.Time { return clock }, Config{})
+	orders, other := topic(t, s, "orders"), topic(t, s, "other")
+	beat := ConsumerHeartbeatRequest{Group: "g", MemberID: "m", RebalanceTimeoutMs: 60_000, Topics: []string{"orders"}, Owned: []TopicPartitions{}, OwnMemberID: true}
+	joined, err := c.ConsumerGroupHeartbeat(t.Context(), &beat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock = clock.Add(time.Minute) // a new assignment may be made
+	beat.MemberEpoch, beat.Topics = joined.MemberEpoch, []string{"orders", "other"}
+	beat.Owned = []TopicPartitions{{TopicID: orders.ID(), Partitions: []int32{0, 1}}}
+	if h, err := c.ConsumerGroupHeartbeat(t.Context(), &beat); err != nil || h.MemberEpoch <= joined.MemberEpoch {
+		t.Fatalf("got epoch %d, error %v; want a higher one than %d", h.MemberEpoch, err, joined.MemberEpoch)
+	}
+	old := CommitRequest{Group: "g", MemberID: "m", Generation: joined.MemberEpoch, Epochs: true, Retention: -1, Commits: []Commit{
+		{Topic: "other", TopicID: other.ID(), Partition: 0, Offset: 1, Metadata: strings.Repeat("x", 4097)},
+		{Topic: "orders", TopicID: orders.ID(), Partition: 1, Offset: 2},
+	}}
+	for name, commit := range map[string]func(CommitRequest) ([]error, error){
+		"plain": func(r CommitRequest) ([]error, error) { return c.CommitOffsets(t.Context(), &r) },
+		"in a transaction": func(r CommitRequest) ([]error, error) {
+			return c.CommitTransactionalOffsets(t.Context(), &TransactionalCommitRequest{CommitRequest: r, TransactionalID: "t", ProducerID: 9})
+		},
+	} {
+		if errs, err := commit(old); err != nil || !errors.Is(errs[0], ErrMetadataTooLarge) || errs[1] != nil {
+			t.Errorf("%s: got %v and %v, want the first alone refused", name, errs, err)
+		}
+		short := old
+		short.Commits = slices.Clone(old.Commits)
+		short.Commits[0].Metadata = "x"
+		if _, err := commit(short); !errors.Is(err, ErrStaleMemberEpoch) {
+			t.Errorf("%s, with short metadata: got %v, want %v", name, err, ErrStaleMemberEpoch)
+		}
+	}
 }
 
 func TestDeletedTopicTakesItsOffsetsAlong(t *testing.T) {
@@ -260,7 +303,7 @@ func TestReplayReadsTransactionsAndSkipsWhatItCannotRead(t *testing.T) {
 	log, _ := offsets.Partition(0)
 	add := func(b record.Batch) {
 		t.Helper()
-		a, err := log.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator})
+		a, err := log.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator, Unverified: true})
 		if err == nil {
 			err = log.WaitDurable(t.Context(), a)
 		}

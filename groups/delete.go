@@ -82,7 +82,7 @@ func (c *Coordinator) DeleteOffsets(ctx context.Context, group string, offsets [
 			switch {
 			case e.machine != nil && e.machine.subscribed(o.Topic):
 				errs[i] = fmt.Errorf("group %q, topic %q: %w", group, o.Topic, ErrSubscribed)
-			case stored || e.unstable[k] > 0:
+			case stored || len(e.unstable[k]) > 0:
 				keys = append(keys, k)
 			}
 		}

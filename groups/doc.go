@@ -35,6 +35,16 @@
 // waits for it. Whoever made the call need not wait: when its context ends it gets
 // ErrNotAvailable, and the step goes on.
 //
+// # Transactions
+//
+// Offsets that a producer commits within a transaction go into a batch with its id and
+// epoch, once the transaction coordinator knows that the partition is part of the
+// transaction (Options.Verify). They are pending, and the group's offsets unstable, until
+// the transaction coordinator ends the transaction in the partition. The marker is
+// appended in order with everything else and takes effect when it is durable. What counts
+// then is decided by where the offsets stand in the log, against those of other commits,
+// and a removal takes pending ones along.
+//
 // # Share groups
 //
 // Where a share group stands in a partition is a state that is kept elsewhere
@@ -53,8 +63,8 @@
 //
 // coordinator.go, call.go, owner.go, deadlines.go and entry.go are what every kind of
 // group needs; shard.go and load.go, the state and its replay; offsets.go,
-// offsets_removal.go, expiry.go, delete.go and list.go, what is done with offsets and
-// whole groups. classic_*.go is the classic protocol, consumer_*.go that of KIP-848 and
+// offsets_removal.go, transactions.go, expiry.go, delete.go and list.go, what is done with
+// offsets and whole groups. classic_*.go is the classic protocol, consumer_*.go that of KIP-848 and
 // share_*.go that of KIP-932, modern_*.go what these two have alike, with the assignors in
 // their own package. What share partitions' coordinator needs too is in package runtime.
 //

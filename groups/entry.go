@@ -12,8 +12,9 @@ type entry struct {
 	id string
 	// offsets are what the group has committed; nil when there is nothing.
 	offsets map[offsetKey]stored
-	// unstable counts, for each offset, the open transactions that would change it.
-	unstable map[offsetKey]int
+	// unstable are the producers whose open transactions would change an offset. Kafka:
+	// OffsetMetadataManager.openTransactions.
+	unstable map[offsetKey][]int64
 	// machine is the group's membership. Nil is a simple group, which only has
 	// offsets; Kafka calls it an empty classic group without a protocol type.
 	machine machine
@@ -99,7 +100,7 @@ func (e *entry) lookup(k offsetKey, topicID storage.TopicID) (o Offset, unstable
 	if e == nil {
 		return Offset{}, false, false
 	}
-	unstable = e.unstable[k] > 0
+	unstable = len(e.unstable[k]) > 0
 	st, ok := e.offsets[k]
 	if !ok || (!topicID.IsZero() && !st.TopicID.IsZero() && st.TopicID != topicID) {
 		return Offset{}, unstable, false

@@ -20,7 +20,7 @@ func (e *entry) expired(now time.Time, retention time.Duration) (keys []offsetKe
 		if st.ExpireMs >= 0 {
 			at = time.UnixMilli(st.ExpireMs)
 		}
-		if ok && !now.Before(at) && e.unstable[k] == 0 {
+		if ok && !now.Before(at) && len(e.unstable[k]) == 0 {
 			keys = append(keys, k)
 		}
 	}

@@ -49,7 +49,7 @@ func TestWhatExpires(t *testing.T) {
 			k := offsetKey{"t", 0}
 			e := &entry{id: "g", machine: c.machine, offsets: map[offsetKey]stored{k: c.offset}}
 			if c.unstable > 0 {
-				e.unstable = map[offsetKey]int{k: c.unstable}
+				e.unstable = map[offsetKey][]int64{k: make([]int64, c.unstable)}
 			}
 			keys, all := e.expired(start.Add(c.at), retention)
 			if got := slices.Contains(keys, k); got != c.want || all != c.want {
@@ -60,7 +60,7 @@ func TestWhatExpires(t *testing.T) {
 	if keys, all := (&entry{}).expired(start, retention); len(keys) != 0 || !all {
 		t.Errorf("group without offsets: got %v, %v; want nothing, all", keys, all)
 	}
-	if _, all := (&entry{unstable: map[offsetKey]int{{"t", 0}: 1}}).expired(start, retention); all {
+	if _, all := (&entry{unstable: map[offsetKey][]int64{{"t", 0}: {9}}}).expired(start, retention); all {
 		t.Error("group with an open transaction only: got all, want it kept")
 	}
 }

@@ -63,12 +63,12 @@ func (m *fakeMachine) tick(now time.Time) step {
 
 func (m *fakeMachine) loaded(time.Time) step { return step{} }
 
-func (m *fakeMachine) checkCommit(time.Time, *CommitRequest) ([]error, error) { return nil, m.refuse }
-func (m *fakeMachine) checkFetch(*string, int32) error                        { return nil }
-func (m *fakeMachine) checkOffsetDelete() error                               { return m.refuse }
-func (m *fakeMachine) subscribed(topic string) bool                           { return topic == m.reads }
-func (m *fakeMachine) checkDelete() error                                     { return m.refuse }
-func (m *fakeMachine) tombstones() []logRecord                                { return []logRecord{{key: []byte{0, 99}}} }
+func (m *fakeMachine) checkCommit(time.Time, *CommitRequest, []error) error { return m.refuse }
+func (m *fakeMachine) checkFetch(*string, int32) error                      { return nil }
+func (m *fakeMachine) checkOffsetDelete() error                             { return m.refuse }
+func (m *fakeMachine) subscribed(topic string) bool                         { return topic == m.reads }
+func (m *fakeMachine) checkDelete() error                                   { return m.refuse }
+func (m *fakeMachine) tombstones() []logRecord                              { return []logRecord{{key: []byte{0, 99}}} }
 
 func (m *fakeMachine) expires(topic string, commitMs int64, retention time.Duration) (time.Time, bool) {
 	if m.expiry != nil {

@@ -47,6 +47,25 @@ func FuzzReplayRecord(f *testing.F) {
 		}
 		replay(key1, nil)
 		replay(key2, nil)
+
+		// The same in a transaction, which ends, leaves nothing pending.
+		for _, commit := range []bool{false, true} {
+			s := newShard(c.env)
+			for _, r := range []record.Record{{Key: key1, Value: value1}, {Key: key2, Value: value2}} {
+				b := runtime.NewTransactionalBatch(9, 0)
+				b.Append(r)
+				_ = s.replayRecord(b.Bytes(), r)
+			}
+			s.end(9, commit)
+			if len(s.transactions) != 0 {
+				t.Errorf("transactions: got %v, want none", s.transactions)
+			}
+			for id, e := range s.entries {
+				if len(e.unstable) != 0 || e.known() == nil {
+					t.Errorf("%q: entry %+v, want one that is known and stable", id, e)
+				}
+			}
+		}
 	})
 }
 

@@ -28,6 +28,17 @@ type step struct {
 	then    func(now time.Time, err error) step
 	// commit is set for a step that only stores offsets: it does not make the group busy.
 	commit bool
+	// txn is the transaction that the records are part of; nil for none.
+	txn *transaction
+}
+
+// transaction is that of a producer, in one partition of __consumer_offsets.
+type transaction struct {
+	producerID int64
+	epoch      int16
+	// verification says that the transaction coordinator knows of it; see storage.Log.StartVerification.
+	verification *storage.Verification
+	unverified   bool
 }
 
 // finish tells a step what became of its records.
@@ -57,9 +68,9 @@ type machine interface {
 	// loaded is called once after the group's records were replayed.
 	loaded(now time.Time) step
 	// checkCommit says whether a commit may be stored, and counts as a sign of life of
-	// its member. The second result holds an error for each commit that is refused
-	// alone; nil when there is none.
-	checkCommit(now time.Time, r *CommitRequest) ([]error, error)
+	// its member. What it says concerns all commits of the request. refused holds, for
+	// each, an error when it is refused alone: the machine need not look at it.
+	checkCommit(now time.Time, r *CommitRequest, refused []error) error
 	// checkFetch says whether a member, nil for nobody, may fetch offsets.
 	checkFetch(memberID *string, memberEpoch int32) error
 	// checkOffsetDelete says whether offsets may be deleted; subscribed, whether a

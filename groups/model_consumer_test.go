@@ -16,7 +16,7 @@ var consumerSession = DefaultGroupConfig().ConsumerSessionTimeout
 // stepConsumer commits, or sends a heartbeat.
 func (m *model) stepConsumer(c *stormClient) {
 	if len(c.owned) > 0 && c.generation > 0 && m.rand.IntN(3) == 0 {
-		m.commitConsumer(c, c.owned[m.rand.IntN(len(c.owned))])
+		m.commitSome(c, c.owned[m.rand.IntN(len(c.owned))], m.commitConsumer)
 		return
 	}
 	r := &ConsumerHeartbeatRequest{Group: c.group, MemberID: c.id, MemberEpoch: c.generation, InstanceID: c.instance, RebalanceTimeoutMs: -1,
@@ -55,29 +55,18 @@ func (m *model) assigned(c *stormClient, topics []TopicPartitions) {
 	if !slices.Equal(before, c.owned) {
 		m.note("%s owns %v of %s in epoch %d", c.name, c.owned, c.group, c.generation)
 	}
-	var got []FetchedOffset
+	var taken []int32
 	for _, p := range c.owned {
 		for _, other := range m.clients {
 			if other != c && other.group == c.group && time.Since(other.heard) < consumerSession && slices.Contains(other.owned, p) {
 				m.failf("partition %d of %s is of %s and of %s, in epochs %d and %d", p, c.group, other.name, c.name, other.generation, c.generation)
 			}
 		}
-		if slices.Contains(before, p) {
-			continue
-		}
-		if got == nil {
-			var err error
-			if got, err = m.c.FetchOffsets(m.t.Context(), &FetchRequest{Group: c.group, MemberEpoch: -1}); err != nil {
-				m.failf("fetch of %s: %v", c.group, err)
-			}
-		}
-		c.next[p] = 0
-		for _, f := range got {
-			if f.Partition == p {
-				c.next[p] = f.Offset.Offset
-			}
+		if !slices.Contains(before, p) {
+			taken = append(taken, p)
 		}
 	}
+	m.read(c, taken)
 }
 
 // commitConsumer commits for a partition that the client has.

@@ -17,8 +17,8 @@ import (
 
 // The model test runs clients that join, commit, leave and die at random, over
 // crashes of the broker, and checks what each of them is promised: in one generation
-// a partition has one owner, an offset never goes back, and when the storm is over
-// every group settles.
+// a partition has one owner, an offset never goes back, also when it is committed in a
+// transaction, and when the storm is over every group settles.
 
 const (
 	modelGroups     = 3
@@ -48,6 +48,10 @@ type model struct {
 	committed map[string]*[modelPartitions]int64
 	commits   int // how many were answered
 	history   []string
+
+	transactions []*modelTransaction
+	begun        int64 // transactions
+	ended        int   // transactions that were committed
 }
 
 type modelPart struct {
@@ -68,6 +72,9 @@ type stormClient struct {
 	broker     *Coordinator // which answered the join
 	owned      []int32      // nil when it is no member
 	next       [modelPartitions]int64
+	unread     [modelPartitions]bool // next is not known yet
+	txn        *modelTransaction     // which is open; nil for none
+	silent     bool                  // what it did last was no sign of life
 
 	consumer bool // by KIP-848; then generation is the member epoch, 0 to join
 	heard    time.Time
@@ -95,7 +102,7 @@ func (m *model) start() {
 	if err != nil {
 		m.failf("open: %v", err)
 	}
-	m.store, m.c = s, New(Options{Store: s, Now: time.Now, OffsetsPartitions: 2})
+	m.store, m.c = s, New(Options{Store: s, Now: time.Now, OffsetsPartitions: 2, Verify: m.verify})
 	m.c.env.newID = func() string { return fmt.Sprint(m.ids.Add(1)) }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -177,15 +184,18 @@ func (m *model) step(c *stormClient) {
 	switch {
 	case c.busy:
 		m.take(c)
+	case c.txn != nil:
+		m.decide(c)
 	case c.consumer:
 		m.stepConsumer(c)
 	case c.joined != nil:
 		m.sync(c)
 	case c.owned == nil:
 		m.join(c)
-	case len(c.owned) > 0 && m.rand.IntN(2) == 0:
-		m.commit(c, c.owned[m.rand.IntN(len(c.owned))])
+	case len(c.owned) > 0 && !c.silent && m.rand.IntN(2) == 0:
+		m.commitSome(c, c.owned[m.rand.IntN(len(c.owned))], m.commit)
 	default:
+		c.silent = false
 		modelCall(m, c, func(k *Coordinator) (struct{}, error) {
 			return struct{}{}, k.Heartbeat(m.t.Context(), &HeartbeatRequest{Group: c.group, Generation: c.generation, MemberID: c.id, InstanceID: c.instance})
 		}, func(_ struct{}, err error) {
@@ -242,14 +252,7 @@ func (m *model) sync(c *stormClient) {
 			c.owned = append(c.owned, int32(p))
 		}
 		m.note("%s owns %v of %s in generation %d", c.name, c.owned, c.group, c.generation)
-		got, err := m.c.FetchOffsets(m.t.Context(), &FetchRequest{Group: c.group, MemberEpoch: -1})
-		if err != nil {
-			m.failf("fetch of %s: %v", c.group, err)
-		}
-		c.next = [modelPartitions]int64{}
-		for _, f := range got {
-			c.next[f.Partition] = f.Offset.Offset
-		}
+		m.read(c, c.owned)
 	})
 }
 
@@ -349,7 +352,9 @@ func (m *model) storm() {
 		m.leave(m.rand.IntN(len(m.clients)))
 	case n < 9:
 		m.crash()
-	case n < 12 && len(m.clients) > 0:
+	case n < 10:
+		m.drive()
+	case n < 13 && len(m.clients) > 0:
 		m.late(m.clients[m.rand.IntN(len(m.clients))])
 	case n < 28:
 		m.pass(time.Duration(m.rand.IntN(2500)) * time.Millisecond)
@@ -370,8 +375,10 @@ func (m *model) settle() {
 		for _, c := range m.clients {
 			m.step(c)
 		}
+		m.drive()
 		m.pass(time.Second)
 	}
+	m.checkTransactions()
 	for group := range m.committed {
 		var want []string
 		parts := map[int32]string{}
@@ -452,8 +459,8 @@ func TestModelOfGroups(t *testing.T) {
 					m.settle()
 					m.checkCommitted()
 				}
-				if m.commits < 50 {
-					m.failf("%d commits were answered, want more", m.commits)
+				if m.commits < 50 || m.ended < 10 {
+					m.failf("%d commits were answered and %d transactions committed, want more", m.commits, m.ended)
 				}
 			})
 		})

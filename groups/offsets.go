@@ -28,11 +28,14 @@ type CommitRequest struct {
 	// Generation is the generation of a classic group's member, or the member epoch of
 	// a consumer group's; negative for a consumer that is no member.
 	Generation int32
-	// Epochs says that the client knows member epochs and ErrGroupIDNotFound (OffsetCommit version 9 and later).
+	// Epochs says that the client knows member epochs and ErrGroupIDNotFound (OffsetCommit
+	// version 9 and later, TxnOffsetCommit version 6 and later).
 	Epochs  bool
 	Commits []Commit
 	// Retention is the client's explicit retention; negative for the broker's.
 	Retention time.Duration
+
+	transactional bool // part of a TransactionalCommitRequest
 }
 
 // CommitOffsets stores what a consumer commits. The error of each commit is at its
@@ -47,15 +50,12 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, r *CommitRequest) ([]er
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
 	defer cancel()
 	return call(ctx, c, r.Group, func(now time.Time, s *shard, e *entry, reply func([]error, error)) step {
-		errs, err := checkCommit(now, e, r)
-		if err != nil {
+		errs := c.checkMetadata(r.Commits)
+		if err := checkCommit(now, e, r, errs); err != nil {
 			reply(nil, err)
 			return step{}
 		}
-		if errs == nil {
-			errs = make([]error, len(r.Commits))
-		}
-		return c.storeCommits(now, s, r, errs, reply)
+		return c.storeCommits(now, s, r, nil, errs, reply)
 	})
 }
 
@@ -71,24 +71,37 @@ func (c *Coordinator) MostCommits() int {
 	return 1 << 16
 }
 
-// checkCommit says whether a commit may be stored in a group that may not exist.
-// Kafka: OffsetMetadataManager.validateOffsetCommit.
-func checkCommit(now time.Time, e *entry, r *CommitRequest) ([]error, error) {
-	switch {
-	case e != nil && e.machine != nil:
-		return e.machine.checkCommit(now, r)
-	case r.Generation < 0:
-		return nil, nil
-	case e != nil: // a simple group has no members
-		return nil, fmt.Errorf("member %q of a group without members: %w", r.MemberID, ErrUnknownMemberID)
-	case r.Epochs:
-		return nil, fmt.Errorf("group %q: %w", r.Group, ErrGroupIDNotFound)
+// checkMetadata returns, for each commit, an error when its metadata is too long.
+func (c *Coordinator) checkMetadata(commits []Commit) []error {
+	errs := make([]error, len(commits))
+	for i := range commits {
+		if n := runtime.JavaLength(commits[i].Metadata); n > c.o.MaxMetadataLength {
+			errs[i] = fmt.Errorf("metadata of %d characters, want at most %d: %w", n, c.o.MaxMetadataLength, ErrMetadataTooLarge)
+		}
 	}
-	return nil, fmt.Errorf("generation %d of a group that does not exist: %w", r.Generation, ErrIllegalGeneration)
+	return errs
 }
 
-// storeCommits is the step that stores the commits without an error in errs.
-func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, errs []error, reply func([]error, error)) step {
+// checkCommit says whether a commit may be stored in a group that may not exist, but for
+// those of its commits that are refused.
+// Kafka: OffsetMetadataManager.validateOffsetCommit.
+func checkCommit(now time.Time, e *entry, r *CommitRequest, refused []error) error {
+	switch {
+	case e != nil && e.machine != nil:
+		return e.machine.checkCommit(now, r, refused)
+	case r.Generation < 0:
+		return nil
+	case e != nil: // a simple group has no members
+		return fmt.Errorf("member %q of a group without members: %w", r.MemberID, ErrUnknownMemberID)
+	case r.Epochs:
+		return fmt.Errorf("group %q: %w", r.Group, ErrGroupIDNotFound)
+	}
+	return fmt.Errorf("generation %d of a group that does not exist: %w", r.Generation, ErrIllegalGeneration)
+}
+
+// storeCommits is the step that stores the commits without an error in errs, as part of a
+// transaction if there is one.
+func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, txn *transaction, errs []error, reply func([]error, error)) step {
 	nowMs := now.UnixMilli()
 	changes := make([]change, 0, len(r.Commits))
 	records := make([]logRecord, 0, len(r.Commits))
@@ -97,10 +110,6 @@ func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, er
 			continue
 		}
 		k := &r.Commits[i]
-		if n := runtime.JavaLength(k.Metadata); n > c.o.MaxMetadataLength {
-			errs[i] = fmt.Errorf("metadata of %d characters, want at most %d: %w", n, c.o.MaxMetadataLength, ErrMetadataTooLarge)
-			continue
-		}
 		o := &Offset{Offset: k.Offset, LeaderEpoch: k.LeaderEpoch, Metadata: k.Metadata, CommitMs: nowMs, ExpireMs: -1, TopicID: k.TopicID}
 		if r.Retention >= 0 {
 			o.ExpireMs = nowMs + r.Retention.Milliseconds()
@@ -113,14 +122,18 @@ func (c *Coordinator) storeCommits(now time.Time, s *shard, r *CommitRequest, er
 		reply(errs, nil)
 		return step{}
 	}
-	return step{records: records, commit: true, then: func(_ time.Time, err error) step {
+	return step{records: records, commit: true, txn: txn, then: func(_ time.Time, err error) step {
 		if err != nil {
 			reply(nil, err)
 			return step{}
 		}
 		for i := range changes {
 			changes[i].recordOffset = s.base + int64(i)
-			s.apply(changes[i])
+			if txn != nil {
+				s.stage(txn.producerID, changes[i])
+			} else {
+				s.apply(changes[i])
+			}
 		}
 		reply(errs, nil)
 		return step{}
@@ -158,7 +171,8 @@ type FetchRequest struct {
 	// MemberID and MemberEpoch name the member that asks; nil and -1 for nobody.
 	MemberID    *string
 	MemberEpoch int32
-	// Stable waits for commits that are on their way to the disk.
+	// Stable waits for commits, and ends of transactions, that are on their way to the
+	// disk.
 	Stable  bool
 	Queries []OffsetQuery // nil asks for all
 }
@@ -179,6 +193,10 @@ func (c *Coordinator) FetchOffsets(ctx context.Context, r *FetchRequest) ([]Fetc
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommitTimeout)
 	defer cancel()
 	fetched, err := callAlone(ctx, c, r.Group, func(_ time.Time, s *shard, e *entry, reply func([]FetchedOffset, error)) step {
+		if e != nil && len(e.unstable) > 0 && s.ending != nil {
+			s.ending.after = append(s.ending.after, func() { reply(fetch(s, s.entries[r.Group].known(), r)) })
+			return step{}
+		}
 		reply(fetch(s, e, r))
 		return step{}
 	})

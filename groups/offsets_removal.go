@@ -117,7 +117,7 @@ func (w *owner) removeTopic(t *storage.Topic) ([]<-chan error, error) {
 			if g := e.share(); g != nil {
 				return g.topicDeleted(now, t.ID(), func(err error) { answer <- err })
 			}
-			keys := e.ofTopic(t.Name(), t.ID())
+			keys := s.offsetsOf(e, t.Name(), t.ID())
 			if len(keys) == 0 {
 				answer <- nil
 				return step{}

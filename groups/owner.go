@@ -40,7 +40,7 @@ const (
 	loaded
 )
 
-// groupStep is a step with the group that it is of.
+// groupStep is a step with the group that it is of; nil for one of the whole shard.
 type groupStep struct {
 	e    *entry
 	step step
@@ -87,7 +87,7 @@ func (w *owner) advance(now time.Time, e *entry, st step) {
 	for {
 		switch {
 		case len(st.records) > 0:
-			appended, err := w.append(now, st.records)
+			appended, err := w.append(now, st)
 			if err == nil {
 				if st.commit {
 					e.commits++
@@ -130,24 +130,31 @@ func (w *owner) after(now time.Time, e *entry) {
 	w.shard.dropEmpty(e)
 }
 
-// append writes records as one batch. The error is one of the package's.
-func (w *owner) append(now time.Time, records []logRecord) (storage.Appended, error) {
-	batch := runtime.NewBatch()
-	nowMs := now.UnixMilli()
-	for i := range records {
-		batch.Append(record.Record{Timestamp: nowMs, Key: records[i].key, Value: records[i].value})
+// append writes the records of a step as one batch. The error is one of failure.
+func (w *owner) append(now time.Time, st step) (storage.Appended, error) {
+	batch, o := runtime.NewBatch(), storage.AppendOptions{Origin: storage.OriginCoordinator}
+	if t := st.txn; t != nil {
+		batch = runtime.NewTransactionalBatch(t.producerID, t.epoch)
+		o.Verification, o.Unverified = t.verification, t.unverified
 	}
-	appended, err := w.log.Append(batch.Bytes(), storage.AppendOptions{Origin: storage.OriginCoordinator})
+	nowMs := now.UnixMilli()
+	for i := range st.records {
+		batch.Append(record.Record{Timestamp: nowMs, Key: st.records[i].key, Value: st.records[i].value})
+	}
+	appended, err := w.log.Append(batch.Bytes(), o)
 	if err != nil {
 		return appended, w.failure(err)
 	}
 	return appended, nil
 }
 
-// failure says what the log's error means for those who wait. Kafka: CoordinatorOperationExceptionHelper.
+// failure says what the log's error means for those who wait. What it has against a producer is told as it is. Kafka:
+// CoordinatorOperationExceptionHelper.
 func (w *owner) failure(err error) error {
 	kind := ErrNotCoordinator
 	switch {
+	case errors.Is(err, storage.ErrInvalidProducerEpoch), errors.Is(err, storage.ErrInvalidTxnState), errors.Is(err, storage.ErrCoordinatorFenced):
+		return fmt.Errorf("write to %s-%d: %w", OffsetsTopic, w.log.Index(), err)
 	case errors.Is(err, storage.ErrBatchTooLarge), errors.Is(err, storage.ErrSegmentTooSmall):
 		kind = ErrCommitTooLarge
 	case errors.Is(err, storage.ErrLogDeleted), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -162,13 +169,17 @@ func (w *owner) settled(appended storage.Appended, f groupStep, err error) {
 	if err != nil {
 		err = w.failure(err)
 	}
+	now := w.o.Now()
+	w.shard.base = appended.BaseOffset
+	if f.e == nil {
+		f.step.finish(now, err)
+		return
+	}
 	if f.step.commit {
 		f.e.commits--
 	} else {
 		f.e.busy = false
 	}
-	now := w.o.Now()
-	w.shard.base = appended.BaseOffset
 	w.advance(now, f.e, f.step.finish(now, err))
 	w.after(now, f.e)
 }

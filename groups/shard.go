@@ -13,10 +13,18 @@ type shard struct {
 	env     *env
 	entries map[string]*entry
 	// transactions are the offsets that open transactions would commit, by producer
-	// id: they count once the commit marker is read.
-	transactions map[int64][]change
+	// id: they count once the commit marker is read. Kafka:
+	// OffsetMetadataManager.pendingTransactionalOffsets.
+	transactions map[int64]map[pendingOffset]stored
+	// ending is the last marker on its way to the disk; nil when there is none.
+	ending *ending
 	// base is the offset in the log of the first record of the step that is told of now.
 	base int64
+}
+
+// ending is a marker on its way to the disk.
+type ending struct {
+	after []func() // what is to be done when it has taken effect or was lost
 }
 
 // change is one record's effect: an offset set, or removed when offset is nil.
@@ -27,8 +35,14 @@ type change struct {
 	recordOffset int64
 }
 
+// pendingOffset names an offset that a transaction would commit.
+type pendingOffset struct {
+	group string
+	key   offsetKey
+}
+
 func newShard(env *env) *shard {
-	return &shard{env: env, entries: map[string]*entry{}, transactions: map[int64][]change{}}
+	return &shard{env: env, entries: map[string]*entry{}, transactions: map[int64]map[pendingOffset]stored{}}
 }
 
 // ensure returns the named group, made when missing. One that holds nothing once its
@@ -63,38 +77,48 @@ func (s *shard) apply(c change) {
 	e.simple = e.machine == nil
 }
 
-// stage notes what an open transaction would do.
+// stage notes what an open transaction would do. What it said before of the same offset
+// is forgotten.
 func (s *shard) stage(producerID int64, c change) {
-	s.transactions[producerID] = append(s.transactions[producerID], c)
-	e := s.ensure(c.group)
-	if e.unstable == nil {
-		e.unstable = map[offsetKey]int{}
+	t := s.transactions[producerID]
+	if t == nil {
+		t = map[pendingOffset]stored{}
+		s.transactions[producerID] = t
 	}
-	e.unstable[c.key]++
+	e, p := s.ensure(c.group), pendingOffset{c.group, c.key}
+	if _, again := t[p]; !again {
+		if e.unstable == nil {
+			e.unstable = map[offsetKey][]int64{}
+		}
+		e.unstable[c.key] = append(e.unstable[c.key], producerID)
+	}
+	t[p] = stored{Offset: *c.offset, recordOffset: c.recordOffset}
 	e.simple = e.machine == nil
 }
 
 // unstage forgets what open transactions would do to an offset that is removed.
 // Kafka: OffsetMetadataManager.replay.
 func (s *shard) unstage(e *entry, k offsetKey) {
-	if e.unstable[k] == 0 {
-		return
+	for _, producerID := range e.unstable[k] {
+		t := s.transactions[producerID]
+		if delete(t, pendingOffset{e.id, k}); len(t) == 0 {
+			delete(s.transactions, producerID)
+		}
 	}
 	delete(e.unstable, k)
-	for producerID, changes := range s.transactions {
-		s.transactions[producerID] = slices.DeleteFunc(changes, func(c change) bool { return c.group == e.id && c.key == k })
-	}
 }
 
-// end closes the transaction of a producer; commit makes its offsets count.
+// end closes the transaction of a producer; commit makes its offsets count. Kafka:
+// OffsetMetadataManager.replayEndTransactionMarker.
 func (s *shard) end(producerID int64, commit bool) {
-	for _, c := range s.transactions[producerID] {
-		e := s.ensure(c.group)
-		if e.unstable[c.key]--; e.unstable[c.key] == 0 {
-			delete(e.unstable, c.key)
+	for p, st := range s.transactions[producerID] {
+		e := s.ensure(p.group)
+		others := slices.DeleteFunc(e.unstable[p.key], func(id int64) bool { return id == producerID })
+		if e.unstable[p.key] = others; len(others) == 0 {
+			delete(e.unstable, p.key)
 		}
 		if commit {
-			s.apply(c)
+			s.apply(change{group: p.group, key: p.key, offset: &st.Offset, recordOffset: st.recordOffset})
 		} else {
 			s.dropEmpty(e)
 		}
@@ -115,11 +139,11 @@ func (e *entry) keys() []offsetKey {
 }
 
 // ofTopic returns the groups, in order, that have committed for a deleted topic, or
-// are about to, or share it.
+// are about to, also in a transaction, or share it.
 func (s *shard) ofTopic(name string, id storage.TopicID) []string {
 	var out []string
 	for group, e := range s.entries {
-		if e.commits > 0 || len(e.ofTopic(name, id)) > 0 || e.share().knows(id) {
+		if e.commits > 0 || len(s.offsetsOf(e, name, id)) > 0 || e.share().knows(id) {
 			out = append(out, group)
 		}
 	}
@@ -127,22 +151,32 @@ func (s *shard) ofTopic(name string, id storage.TopicID) []string {
 	return out
 }
 
-// ofTopic returns the keys, in order, of offsets that were committed for a deleted
-// topic: those with its id, and those that carry none. Kafka:
-// OffsetMetadataManager.onTopicsDeleted.
-func (e *entry) ofTopic(name string, id storage.TopicID) []offsetKey {
+// offsetsOf returns the keys, in order, of offsets that a group has committed for a
+// deleted topic, or would in a transaction: those with its id, and those that carry none.
+// Kafka: OffsetMetadataManager.onTopicsDeleted.
+func (s *shard) offsetsOf(e *entry, name string, id storage.TopicID) []offsetKey {
 	if e == nil {
 		return nil
 	}
 	var out []offsetKey
 	for k, st := range e.offsets {
-		if k.topic == name && (st.TopicID.IsZero() || st.TopicID == id) {
+		if k.topic == name && st.isFor(id) {
+			out = append(out, k)
+		}
+	}
+	for k, producers := range e.unstable {
+		if k.topic == name && slices.ContainsFunc(producers, func(producerID int64) bool {
+			return s.transactions[producerID][pendingOffset{e.id, k}].isFor(id)
+		}) {
 			out = append(out, k)
 		}
 	}
 	slices.SortFunc(out, compareKeys)
-	return out
+	return slices.Compact(out)
 }
+
+// isFor says whether an offset was committed for the topic with an id, as far as it says.
+func (st stored) isFor(id storage.TopicID) bool { return st.TopicID.IsZero() || st.TopicID == id }
 
 func compareKeys(a, b offsetKey) int {
 	switch {

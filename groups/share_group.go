@@ -169,8 +169,8 @@ func (g *shareGroup) noOffsets() error {
 	return fmt.Errorf("group %s is a share group: %w", g.id, ErrGroupIDNotFound)
 }
 
-func (g *shareGroup) checkCommit(time.Time, *CommitRequest) ([]error, error) {
-	return nil, g.noOffsets()
+func (g *shareGroup) checkCommit(time.Time, *CommitRequest, []error) error {
+	return g.noOffsets()
 }
 func (g *shareGroup) checkFetch(*string, int32) error { return g.noOffsets() }
 func (g *shareGroup) checkOffsetDelete() error        { return g.noOffsets() }

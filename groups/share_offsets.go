@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/kaen-log/gateway/storage"
@@ -37,18 +38,7 @@ type ShareTopic struct {
 func (c *Coordinator) DescribeShareOffsets(group string, asked []ShareTopic) ([]ShareOffsets, error) {
 	if asked == nil {
 		var err error
-		asked, err = look(c, group, func(_ time.Time, s *shard, e *entry) ([]ShareTopic, error) {
-			var out []ShareTopic
-			if g := e.share(); g != nil && g.states != nil {
-				for _, id := range g.states.initialized.ids() {
-					if t, ok := s.env.topics.byID(id); ok {
-						out = append(out, ShareTopic{Topic: t.name, Partitions: g.states.initialized[id].partitions})
-					}
-				}
-			}
-			return out, nil
-		})
-		if err != nil {
+		if asked, err = c.shareTopics(group); err != nil {
 			return nil, err
 		}
 	}
@@ -71,6 +61,46 @@ func (c *Coordinator) DescribeShareOffsets(group string, asked []ShareTopic) ([]
 		out = append(out, o)
 	}
 	return append(out, unknown...), nil
+}
+
+// shareTopics returns the partitions in which a share group has a state.
+func (c *Coordinator) shareTopics(group string) ([]ShareTopic, error) {
+	return look(c, group, func(_ time.Time, s *shard, e *entry) ([]ShareTopic, error) {
+		var out []ShareTopic
+		if g := e.share(); g != nil && g.states != nil {
+			for _, id := range g.states.initialized.ids() {
+				if t, ok := s.env.topics.byID(id); ok {
+					out = append(out, ShareTopic{Topic: t.name, Partitions: g.states.initialized[id].partitions})
+				}
+			}
+		}
+		return out, nil
+	})
+}
+
+// ShareLogs yields the logs whose offsets DescribeShareOffsets needs. It waits for none of
+// them.
+func (c *Coordinator) ShareLogs(group string, asked []ShareTopic) iter.Seq[*storage.Log] {
+	return func(yield func(*storage.Log) bool) {
+		if asked == nil {
+			asked, _ = c.shareTopics(group) // an error is DescribeShareOffsets'
+		}
+		for _, a := range asked {
+			t, ok := c.o.Store.Topic(a.Topic)
+			if !ok {
+				continue
+			}
+			for _, p := range a.Partitions {
+				start, done, ok := c.o.ShareState.Summary(SharePartition{group, t.ID(), p})
+				if !ok || start == UninitializedStart || done < 0 {
+					continue
+				}
+				if log, ok := t.Partition(p); ok && !yield(log) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // shareOffset tells where a share group stands in one partition. Kafka:

@@ -81,7 +81,7 @@ func (sc *shareScript) run(d *datadriven.TestData) {
 			return w.shard.removal(w.entry(), nil, true, func(err error) { sc.say("%s", kafkaName(err)); w.shard.dropEmpty(w.entry()) })
 		})
 	case "commit":
-		_, err := checkCommit(w.now, w.entry(), &CommitRequest{Group: scriptGroup, Generation: -1})
+		err := checkCommit(w.now, w.entry(), &CommitRequest{Group: scriptGroup, Generation: -1}, nil)
 		sc.say("%s", kafkaName(err))
 	case "fetch":
 		sc.say("%s", kafkaName(w.entry().machine.checkFetch(nil, -1)))

@@ -13,10 +13,11 @@ import (
 // what else the topic's config demands; the caller keeps the slice. The batch is written, not yet durable and not yet
 // visible, when Append returns: WaitDurable waits for that.
 //
-// The checks are made in this order: ErrNotOneBatch, ErrTransactionsUnsupported, ErrBaseOffset, ErrBatchTooLarge,
-// ErrCorruptBatch, the record package's errors of validation, ErrBatchTooLarge for a rebuilt batch,
-// ErrSegmentTooSmall, then the producer's state: a duplicate is answered with its original, else
-// ErrInvalidProducerEpoch, ErrOutOfOrderSequence or ErrInvalidTxnState. ErrStorage means that the disk failed.
+// The checks are made in this order: ErrNotOneBatch, ErrBaseOffset, ErrBatchTooLarge, ErrCorruptBatch, the record
+// package's errors of validation, ErrBatchTooLarge for a rebuilt batch, ErrSegmentTooSmall, then the producer's state: a
+// duplicate is answered with its original, else ErrInvalidProducerEpoch, ErrInvalidTxnState when the batch would begin a
+// transaction without the log's present Verification, ErrOutOfOrderSequence, or ErrInvalidTxnState for a batch outside
+// the producer's transaction. ErrStorage means that the disk failed.
 func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	if Status(l.status.Load()) != StatusOnline {
 		if err := l.recover(); err != nil {
@@ -24,7 +25,7 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 			return Appended{}, err
 		}
 	}
-	b, err := oneBatch(batches, o)
+	b, err := oneBatch(batches)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -50,8 +51,8 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 		v.Batch.SetMaxTimestamp(nowMs, true)
 	}
 	a, err := l.append(v, o, c, nowMs)
-	if err != nil && errors.Is(err, ErrStorage) {
-		l.producers.refuse(v.Batch)
+	if b := v.Batch; err != nil && errors.Is(err, ErrStorage) && b.ProducerID() >= 0 {
+		l.producers.refuse(b.ProducerID(), refusedOf(b))
 	}
 	return a, err
 }
@@ -62,16 +63,23 @@ func (l *Log) refused(batches []byte) {
 	if err != nil || size > len(batches) {
 		return
 	}
+	if b := record.Batch(batches[:size]); b.ProducerID() >= 0 {
+		l.refusedFirst(b.ProducerID(), refusedOf(b))
+	}
+}
+
+// refusedFirst is refused for what the state keeps of the batch.
+func (l *Log) refusedFirst(producerID int64, r refusedBatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := Status(l.status.Load()); s != StatusOffline && s != StatusDeleted {
-		l.producers.refuse(record.Batch(batches[:size]))
+		l.producers.refuse(producerID, r)
 	}
 }
 
 // oneBatch returns the batch that batches consists of. Like Kafka it overlooks bytes after it that are too few to be
 // a batch. Kafka: ProduceRequest.validateRecords.
-func oneBatch(batches []byte, o AppendOptions) (record.Batch, error) {
+func oneBatch(batches []byte) (record.Batch, error) {
 	size, err := record.PeekSize(batches)
 	switch {
 	case errors.Is(err, record.ErrShort) || err == nil && size > len(batches):
@@ -94,9 +102,6 @@ func oneBatch(batches []byte, o AppendOptions) (record.Batch, error) {
 			return nil, fmt.Errorf("%w: at byte %d: %w", ErrCorruptBatch, size, err)
 		}
 	}
-	if o.Origin == OriginClient && b.Transactional() {
-		return nil, ErrTransactionsUnsupported
-	}
 	return b, nil
 }
 
@@ -117,7 +122,12 @@ func checkBatch(b record.Batch, o AppendOptions, c *TopicConfig) error {
 // validateBatch checks the records and makes the changes that the config demands.
 func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions, c *TopicConfig, nowMs int64, slots chan struct{}) (record.Validated, error) {
 	if o.Origin == OriginCoordinator && b.Control() {
-		return record.Validated{Batch: b, MaxTimestamp: b.MaxTimestamp(), LogAppendTimeMs: -1}, nil
+		v := record.Validated{Batch: b, MaxTimestamp: b.MaxTimestamp(), LogAppendTimeMs: -1}
+		if c.LogAppendTime {
+			v.MaxTimestamp, v.LogAppendTimeMs = nowMs, nowMs
+			b.SetMaxTimestamp(nowMs, true)
+		}
+		return v, nil
 	}
 	rules := record.Rules{
 		NowMs: nowMs, LogAppendTime: c.LogAppendTime,

@@ -26,7 +26,7 @@ func TestAppendRefuses(t *testing.T) {
 		{"magic 1", nil, func() []byte { b := good(); b[record.MagicPos] = 1; return b }(), ErrNotOneBatch},
 		{"magic 3", nil, func() []byte { b := good(); b[record.MagicPos] = 3; return b }(), ErrCorruptBatch},
 		{"length below a header", nil, func() []byte { b := good(); binary.BigEndian.PutUint32(b[record.LengthPos:], 7); return b }(), ErrCorruptBatch},
-		{"transactional", nil, txnBatch(1, 0, 0, 1), ErrTransactionsUnsupported},
+		{"transactional, not verified", nil, txnBatch(1, 0, 0, 1), ErrInvalidTxnState},
 		{"base offset", nil, func() []byte { b := good(); b.SetBaseOffset(5); return b }(), ErrBaseOffset},
 		{"negative base offset", nil, func() []byte { b := good(); b.SetBaseOffset(-5); return b }(), ErrBaseOffset},
 		{"PROD-04 size before the crc", map[string]string{"max.message.bytes": "70"}, func() []byte { b := good(); b[70]++; return b }(), ErrBatchTooLarge},
@@ -219,7 +219,7 @@ func TestIdempotentProducer(t *testing.T) {
 			t.Errorf("old epoch: got %v, want ErrInvalidProducerEpoch", err)
 		}
 	})
-	infos, err := l.Producers()
+	infos, err := l.ActiveProducers()
 	if err != nil || len(infos) != 1 || infos[0].Epoch != 1 || infos[0].LastSequence != 0 {
 		t.Errorf("producers: got %+v, %v", infos, err)
 	}

@@ -341,6 +341,8 @@ func (l *Log) committed(r round) {
 	c := &l.commit
 	c.synced = max(c.synced, r.end.next)
 	switch {
+	case l.uncached != nil:
+		c.flushErr = nil
 	case r.flush:
 		c.recoveryPoint, c.flushErr = max(c.recoveryPoint, r.end.next), nil
 	case len(r.rolled) > 0:
@@ -454,6 +456,9 @@ func (l *Log) outcome(a Appended) (done bool, err error) {
 // flush brings the recovery point to the log's end: all that was appended before is then on disk with its indexes, and
 // a crash after it scans nothing before it. A log that was not used, or not since the last flush, does nothing.
 func (l *Log) flush() error {
+	if err := l.trySaveCaches(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	c := &l.commit
 	if l.closed || Status(l.status.Load()) != StatusOnline || l.repair != nil || l.takeover != nil || c.recoveryPoint >= l.end.Load() {
@@ -549,6 +554,9 @@ func (l *Log) close() error {
 	if err == nil && l.takeover == nil && l.active != nil {
 		if l.repair != nil {
 			err = l.mend()
+		}
+		if err == nil && l.uncached != nil {
+			err = l.saveCaches()
 		}
 		if end := l.end.Load(); err == nil && l.snapshotAt != end {
 			err = writeProducerSnapshot(l.ctx.fs, l.dir, end, l.producers.snapshot(), true)

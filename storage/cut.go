@@ -131,6 +131,9 @@ func (l *Log) mend() error {
 		l.repair.removed = l.repair.removed[:n]
 	}
 	if s := l.active; s != nil {
+		if err := s.rewriteTxns(); err != nil {
+			return err
+		}
 		for _, x := range []struct {
 			f    *file
 			size int64

@@ -74,7 +74,8 @@
 //	Store.defaultsMu     no I/O
 //	Log.loadMu           no I/O
 //	Log.mu               over recovery, writes, rolls and cuts of that log, and over the renaming and removal of its files;
-//	                     over a sync only in recovery, in a cut, in the first append and when the log goes offline
+//	                     over a sync only in recovery, also of indexes that it could not write, in a cut, in the first
+//	                     append and when the log goes offline
 //	committer.mu         no I/O
 //	watches.mu           no I/O
 //	metadataLog.mu       no I/O

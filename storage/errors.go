@@ -47,12 +47,11 @@ var (
 	ErrInvalidProducerEpoch = errors.New("invalid producer epoch")
 	// ErrOutOfOrderSequence: the batch's first sequence does not follow the producer's last.
 	ErrOutOfOrderSequence = errors.New("out of order sequence")
-	// ErrInvalidTxnState: the batch does not fit the producer's open transaction, or lacks one.
+	// ErrInvalidTxnState: the batch is outside the producer's open transaction, or would begin one that the transaction
+	// coordinator was not asked about.
 	ErrInvalidTxnState = errors.New("invalid transaction state")
 	// ErrCoordinatorFenced: a transaction marker from a coordinator older than the last one seen.
 	ErrCoordinatorFenced = errors.New("transaction coordinator fenced")
-	// ErrTransactionsUnsupported: a client's transactional batch; there is no transaction coordinator.
-	ErrTransactionsUnsupported = errors.New("transactions are not supported")
 )
 
 // OfflineError says why a partition is offline. It is an ErrOffline.

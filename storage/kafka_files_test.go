@@ -192,11 +192,15 @@ func (s *producerState) kafkaStep(t *testing.T, step string) string {
 	switch fields[0] {
 	case "batch":
 		var h batchHeader
-		var o AppendOptions
-		var client bool
-		scan(&h.producer, &h.epoch, &h.sequence, &h.count, &h.offset, &h.timestamp, &h.transactional, &o.TransactionV2, &client)
+		o := AppendOptions{Unverified: true}
+		var client, v2 bool
+		scan(&h.producer, &h.epoch, &h.sequence, &h.count, &h.offset, &h.timestamp, &h.transactional, &v2, &client)
 		if !client {
 			o.Origin = OriginCoordinator
+		}
+		if v2 && h.transactional { // of no batch but this one
+			s.startVerification(h.producer, h.epoch, h.sequence, v2, h.timestamp)
+			defer delete(s.verifications, h.producer)
 		}
 		original, isDuplicate, err := s.check(h.batch(), o)
 		switch {

@@ -139,8 +139,13 @@ const (
 // AppendOptions says how an append is to be treated.
 type AppendOptions struct {
 	Origin Origin
-	// TransactionV2: the request is of a version that adds partitions to transactions implicitly, so that a
-	// producer without state must begin at sequence 0.
+	// Verification is what StartVerification returned before the transaction coordinator was asked about this batch, which
+	// has it among the transaction's. A transactional batch of a client, or of a group's commit, needs it to begin a
+	// transaction here.
+	Verification *Verification
+	// Unverified: the batch needs no Verification (transaction.partition.verification.enable=false).
+	Unverified bool
+	// TransactionV2: the batch is a marker of transaction version 2, whose epoch is above that of the transaction.
 	TransactionV2 bool
 }
 
@@ -240,8 +245,8 @@ type Log struct {
 	loading chan struct{} // guarded by loadMu
 
 	// mu is the appender's: held over recovery, the write of a batch, the roll of a segment and the cut after a failure,
-	// never over a sync but those of recovery, of a cut, of a log's first append, and of the checkpoint when it goes
-	// offline. All below is guarded by it.
+	// never over a sync but those of recovery, also of indexes that it could not write, of a cut, of a log's first append, and
+	// of the checkpoint when it goes offline. All below is guarded by it.
 	mu        sync.Mutex
 	segments  []*segment // as in the view; replaced, never changed in place
 	active    *segment   // the last of segments; nil when there are none
@@ -259,6 +264,7 @@ type Log struct {
 	failing  bool         // an append failed, which was logged, and none is durable since
 	retried  bool         // a recovery failed, perhaps after it had cut the log
 	takeover *recovery    // of an adopted log before its first append
+	uncached *recovery    // not nil while indexes that recovery made are not on disk; the recovery point stays meanwhile
 	doomed   []doomedFile // waiting for file.delete.delay.ms
 	// unsettled: files of a rewrite do not have their plain names yet, or could not be removed; the next start sees to it.
 	unsettled bool
@@ -366,7 +372,8 @@ func (l *Log) load() error {
 		l.logger().Error("partition could not be recovered; its next use tries again", "err", err)
 		l.closeFiles()
 		l.retried = true
-		l.producers, l.epochs, l.commit, l.takeover = producerState{refused: l.producers.refused}, nil, commitState{}, nil
+		l.producers, l.epochs, l.commit = producerState{refused: l.producers.refused}, nil, commitState{}
+		l.takeover, l.uncached = nil, nil
 		l.status.Store(int32(StatusIdle))
 		return &OfflineError{Topic: l.topic, Partition: l.index, Cause: err}
 	}

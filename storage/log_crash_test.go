@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
 
@@ -138,18 +139,8 @@ func (p *crashPoint) verifyLog(l *Log, r *rand.Rand) error {
 	if err := model.check(l, r); err != nil {
 		return err
 	}
-	// The last batch of each producer is known again.
-	last := map[int64]modelBatch{}
-	for _, b := range model.batches {
-		if b.producer >= 0 && !b.txn && b.base >= p.logStart {
-			last[b.producer] = b
-		}
-	}
-	for _, b := range last {
-		a, err := l.Append(bytes.Clone(b.raw), AppendOptions{})
-		if err != nil || !a.Duplicate || a.BaseOffset != b.base {
-			return fmt.Errorf("batch at %d sent again: got %+v, %v, want a duplicate", b.base, a, err)
-		}
+	if err := verifyProducers(l, model); err != nil {
+		return err
 	}
 	a, err := l.Append(testBatch("after the crash"), AppendOptions{})
 	if err == nil {
@@ -157,6 +148,58 @@ func (p *crashPoint) verifyLog(l *Log, r *rand.Rand) error {
 	}
 	if err != nil || a.BaseOffset != offsets.HighWatermark {
 		return fmt.Errorf("append after the crash: got %+v, %w", a, err)
+	}
+	return endAll(l, model)
+}
+
+// verifyProducers looks whether what each producer sent last is known again, and which transactions are open.
+func verifyProducers(l *Log, model *logModel) error {
+	last, epoch, ended := map[int64]modelBatch{}, map[int64]int16{}, map[int64]bool{}
+	for _, b := range model.batches {
+		if b.producer < 0 || b.base < model.start {
+			continue
+		}
+		if epoch[b.producer], ended[b.producer] = b.pepoch, b.marker; !b.marker {
+			last[b.producer] = b
+		}
+	}
+	for _, b := range last {
+		a, err := l.Append(bytes.Clone(b.raw), AppendOptions{})
+		if stale := epoch[b.producer] > b.pepoch; stale && !errors.Is(err, ErrInvalidProducerEpoch) ||
+			!stale && (err != nil || !a.Duplicate || a.BaseOffset != b.base) {
+			return fmt.Errorf("batch at %d of epoch %d sent again, marker has epoch %d: got %+v, %v", b.base, b.pepoch, epoch[b.producer], a, err)
+		}
+		if !b.txn {
+			continue
+		}
+		v, err := l.StartVerification(b.producer, epoch[b.producer], b.sequence+int32(len(b.values)), false)
+		if err != nil || (v != nil) != ended[b.producer] {
+			return fmt.Errorf("verification of producer %d, last batch at %d, ended %t: got %v, %v", b.producer, b.base, ended[b.producer], v, err)
+		}
+	}
+	return nil
+}
+
+// endAll aborts what is open, as the coordinator does after a start.
+func endAll(l *Log, model *logModel) error {
+	_, open := model.allTxns()
+	for producer := range open {
+		marker := record.EndTxnMarker(producer, 100, record.Marker{}, 1000, 0)
+		a, err := l.Append(marker, AppendOptions{Origin: OriginCoordinator, TransactionV2: true})
+		if err == nil {
+			err = l.WaitDurable(context.Background(), a)
+		}
+		if err != nil {
+			return fmt.Errorf("marker of producer %d after the crash: %w", producer, err)
+		}
+	}
+	if o, err := l.Offsets(); err != nil || o.LastStable != o.End {
+		return fmt.Errorf("with all transactions ended: got %+v, %v, want all of it stable", o, err)
+	}
+	aborted, _ := model.allTxns()
+	got, err := l.AbortedTxns(model.start, 1<<40)
+	if err != nil || len(got) < len(open) || len(got) > len(open)+len(aborted) {
+		return fmt.Errorf("aborted: got %+v, %v, want the %d that were open and at most %d others", got, err, len(open), len(aborted))
 	}
 	return nil
 }
@@ -193,7 +236,11 @@ func TestCrashAfterEverySync(t *testing.T) {
 		seeds = 5
 	}
 	for seed := range seeds {
-		c := newCrashRun(t, seed, func(f vfs.FS) vfs.FS { return f })
+		faults := new(syncFaults)
+		c := newCrashRun(t, seed, faults.wrap)
+		if seed%2 == 1 {
+			c.modelRun.faults = faults
+		}
 		if err := c.run(t, 40); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

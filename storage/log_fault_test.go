@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,13 +23,22 @@ type faultScenario struct {
 	acked []string // "offset=value"
 	start int64
 	stage string
+	// aborted are the producers of the aborted transactions at the end.
+	aborted string
 }
 
 // send appends a batch until it is acknowledged. What is refused must not be in the log.
 func (f *faultScenario) send(b record.Batch, o AppendOptions, values ...string) error {
 	var failures []error
 	for range 5 {
-		a, err := f.l.Append(bytes.Clone(b), o)
+		var err error
+		if b.Transactional() && !b.Control() {
+			o.Verification, err = f.l.StartVerification(b.ProducerID(), b.ProducerEpoch(), b.BaseSequence(), true)
+		}
+		var a Appended
+		if err == nil {
+			a, err = f.l.Append(bytes.Clone(b), o)
+		}
 		if err == nil {
 			err = f.l.WaitDurable(context.Background(), a)
 		}
@@ -45,6 +55,61 @@ func (f *faultScenario) send(b record.Batch, o AppendOptions, values ...string) 
 		failures = append(failures, err)
 	}
 	return fmt.Errorf("append %v was refused too often: %w", values, errors.Join(failures...))
+}
+
+// transactions goes on with the transactions of producers 8 and 9. Odd ones of 8 commit.
+func (f *faultScenario) transactions(i int) error {
+	marker := func(id int64, epoch int, commits bool) error {
+		b := record.EndTxnMarker(id, int16(epoch), record.Marker{Commit: commits}, 1, 0)
+		return f.send(b, AppendOptions{Origin: OriginCoordinator, TransactionV2: true})
+	}
+	for _, p := range []struct {
+		id    int64
+		every int
+	}{{8, 4}, {9, 3}} {
+		epoch, n := i/p.every, i%p.every
+		v := fmt.Sprintf("%d/0", n)
+		if err := f.send(txnBatch(p.id, int16(epoch), int32(n), 1), AppendOptions{}, v); err != nil {
+			return err
+		}
+		if n+1 < p.every {
+			continue
+		}
+		if err := marker(p.id, epoch+1, p.id == 8 && epoch%2 == 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTransactions looks at the outcome of all that transactions did.
+func (f *faultScenario) checkTransactions() error {
+	return f.again(func() error {
+		infos, err := f.l.ActiveProducers()
+		if err != nil {
+			return err
+		}
+		var open []int64
+		for _, p := range infos {
+			if p.TxnFirstOffset >= 0 {
+				open = append(open, p.ProducerID)
+			}
+		}
+		aborted, err := f.l.AbortedTxns(f.start, 1<<40)
+		if err != nil {
+			return err
+		}
+		var of []int64
+		for _, a := range aborted {
+			of = append(of, a.ProducerID)
+		}
+		slices.Sort(of)
+		// All that were aborted reach beyond the log start, and producer 8 is in its third.
+		if fmt.Sprint(open) != "[8]" || fmt.Sprint(of) != f.aborted {
+			return fmt.Errorf("open are the transactions of producers %v, aborted are those of %v, want %s", open, of, f.aborted)
+		}
+		return nil
+	})
 }
 
 // again calls a function until it works.
@@ -115,15 +180,12 @@ func (f *faultScenario) run() error {
 			return err
 		}
 		sequence++
+		// Two transactions are open most of the time; the one of producer 9 aborts every third time.
+		f.stage = fmt.Sprintf("transactions %d", i)
+		if err := f.transactions(i); err != nil {
+			return err
+		}
 		if i == 4 {
-			f.stage = "transaction"
-			coordinator := AppendOptions{Origin: OriginCoordinator}
-			if err := f.send(txnBatch(9, 0, 0, 1), coordinator, "0/0"); err != nil {
-				return err
-			}
-			if err := f.send(record.EndTxnMarker(9, 0, record.Marker{}, 1, 0), coordinator); err != nil {
-				return err
-			}
 			f.stage = "flush"
 			if err := f.again(f.l.flush); err != nil {
 				return err
@@ -152,6 +214,9 @@ func (f *faultScenario) run() error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	if err := f.checkTransactions(); err != nil {
+		return err
+	}
 	if got, ok, err := f.l.OffsetForTime(0, ReadUncommitted); err != nil && !errors.Is(err, ErrStorage) && !errors.Is(err, ErrOffline) || err == nil && (!ok || got.Offset != f.start) {
 		return fmt.Errorf("offset for time 0: got %+v, %v, %v", got, ok, err)
 	}
@@ -166,6 +231,9 @@ func (f *faultScenario) run() error {
 	f.stage = "start again"
 	f.l = f.rig.start()
 	if err := f.check(); err != nil {
+		return err
+	}
+	if err := f.checkTransactions(); err != nil {
 		return err
 	}
 	v := "last"
@@ -214,7 +282,7 @@ func TestEveryOperationMayFail(t *testing.T) {
 				if i == 0 {
 					i = 2 // the rig's own
 				}
-				f := &faultScenario{rig: newLogRig(t, fsys)}
+				f := &faultScenario{rig: newLogRig(t, fsys), aborted: "[8 9 9 9]"}
 				f.rig.configs["internal.segment.bytes"] = "300"
 				f.rig.configs["index.interval.bytes"] = "100"
 				f.rig.configs["file.delete.delay.ms"] = "0"
@@ -225,7 +293,7 @@ func TestEveryOperationMayFail(t *testing.T) {
 				f.rig.fs, f.rig.clean = mem.CrashClone(uint64(i), 0), false
 				f.rig.kill(f.l)
 				f.l = f.rig.start()
-				if err := f.check(); err != nil {
+				if err := errors.Join(f.check(), f.checkTransactions()); err != nil {
 					t.Fatalf("operation %d (%v) failed; after a crash: %v", i, failed, err)
 				}
 				if failed == nil && i > 400 {

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +24,7 @@ type modelBatch struct {
 	values     []string
 	times      []int64
 	producer   int64 // -1 for none
+	pepoch     int16 // the producer's
 	sequence   int32
 	txn        bool
 	marker     bool
@@ -51,7 +55,17 @@ func (m *logModel) cut(end int64) {
 
 // txns returns the aborted transactions, and the first offset of the earliest that is open, or the end.
 func (m *logModel) txns() (aborted []AbortedTxn, lso int64) {
-	open := map[int64]int64{}
+	aborted, open := m.allTxns()
+	lso = m.end()
+	for _, first := range open {
+		lso = min(lso, first)
+	}
+	return aborted, lso
+}
+
+// allTxns returns the aborted transactions, and the first offsets of the open ones by producer.
+func (m *logModel) allTxns() (aborted []AbortedTxn, open map[int64]int64) {
+	open = map[int64]int64{}
 	for _, b := range m.batches {
 		first, isOpen := open[b.producer]
 		switch {
@@ -64,11 +78,25 @@ func (m *logModel) txns() (aborted []AbortedTxn, lso int64) {
 			open[b.producer] = b.base
 		}
 	}
-	lso = m.end()
-	for _, first := range open {
-		lso = min(lso, first)
+	return aborted, open
+}
+
+// checkOpen compares the transactions that are open.
+func (m *logModel) checkOpen(l *Log) error {
+	infos, err := l.ActiveProducers()
+	if err != nil {
+		return err
 	}
-	return aborted, lso
+	got := map[int64]int64{}
+	for _, p := range infos {
+		if p.TxnFirstOffset >= 0 {
+			got[p.ProducerID] = p.TxnFirstOffset
+		}
+	}
+	if _, want := m.allTxns(); !maps.Equal(got, want) {
+		return fmt.Errorf("open transactions by producer: got %v, want %v", got, want)
+	}
+	return nil
 }
 
 // check compares a log, at rest, with the model.
@@ -90,6 +118,9 @@ func (m *logModel) check(l *Log, r *rand.Rand) error {
 		}
 	}
 	if err := m.checkTimes(l, r); err != nil {
+		return err
+	}
+	if err := m.checkOpen(l); err != nil {
 		return err
 	}
 	return m.checkEpochs(l)
@@ -223,11 +254,16 @@ type modelRun struct {
 	l     *Log
 	model *logModel
 	seq   map[int64]int32
+	epoch map[int64]int16
 	txn   map[int64]bool
+	ended map[int64]bool          // with a marker that may not be durable
+	old   map[int64]*Verification // the last that was used
 	n     int
 	// acked is called when an append was acknowledged, wrote before it is made.
 	wrote func(b modelBatch)
 	acked func(end int64)
+	// faults, when not nil, makes syncs of a log fail.
+	faults *syncFaults
 }
 
 func newModelRun(tb testing.TB, fsys vfs.FS, r *rand.Rand) *modelRun {
@@ -238,33 +274,42 @@ func newModelRun(tb testing.TB, fsys vfs.FS, r *rand.Rand) *modelRun {
 	rig.configs["message.timestamp.after.max.ms"] = "9223372036854775807"
 	rig.openFiles = 1 + r.IntN(12)
 	rig.now = func() time.Time { return time.UnixMilli(5000) }
-	m := &modelRun{r: r, rig: rig, model: &logModel{}, seq: map[int64]int32{}, txn: map[int64]bool{}, wrote: func(modelBatch) {}, acked: func(int64) {}}
+	m := &modelRun{r: r, rig: rig, model: &logModel{}, old: map[int64]*Verification{}, wrote: func(modelBatch) {}, acked: func(int64) {}}
+	m.recount()
 	m.l = rig.start()
 	return m
 }
 
+// Of the producers below transactional none has transactions, and of the others those of odd ids have them in version 2.
+const transactional = 10
+
 // next makes a random batch that the log should take.
-func (m *modelRun) next() (record.Batch, modelBatch, AppendOptions) {
+func (m *modelRun) next() (record.Batch, modelBatch) {
 	r, base := m.r, m.model.end()
 	o := record.BuilderOptions{LeaderEpoch: -1}
 	mb := modelBatch{base: base, producer: -1, epoch: m.rig.epoch}
-	ao := AppendOptions{}
 	switch k := r.IntN(10); {
 	case k < 4:
 	case k < 7:
 		mb.producer = r.Int64N(3)
 	default:
-		mb.producer, mb.txn = 10+r.Int64N(3), true
-		ao.Origin = OriginCoordinator
-		if m.txn[mb.producer] && r.IntN(2) == 0 {
+		id := transactional + r.Int64N(4)
+		if m.ended[id] {
+			break // the coordinator waits until the marker is durable
+		}
+		mb.producer, mb.txn, mb.pepoch = id, true, m.epoch[id]
+		if m.txn[mb.producer] && r.IntN(2) == 0 || r.IntN(30) == 0 {
 			mb.marker, mb.commit = true, r.IntN(2) == 0
 			mb.next, mb.times = base+1, []int64{1000}
-			return bytes.Clone(record.EndTxnMarker(mb.producer, 0, record.Marker{Commit: mb.commit}, 1000, -1)), mb, ao
+			if mb.producer%2 == 1 {
+				mb.pepoch++
+			}
+			return bytes.Clone(record.EndTxnMarker(mb.producer, mb.pepoch, record.Marker{Commit: mb.commit}, 1000, -1)), mb
 		}
 	}
 	if mb.producer >= 0 {
 		mb.sequence = m.seq[mb.producer]
-		o.HasProducer, o.ProducerID, o.BaseSequence, o.Transactional = true, mb.producer, mb.sequence, mb.txn
+		o.HasProducer, o.ProducerID, o.ProducerEpoch, o.BaseSequence, o.Transactional = true, mb.producer, mb.pepoch, mb.sequence, mb.txn
 	}
 	if r.IntN(4) == 0 {
 		o.Codec = record.Codec(1 + r.IntN(3))
@@ -279,27 +324,89 @@ func (m *modelRun) next() (record.Batch, modelBatch, AppendOptions) {
 	}
 	mb.next = base + int64(len(mb.values))
 	mb.raw = bytes.Clone(b.Bytes())
-	return mb.raw, mb, ao
+	return mb.raw, mb
 }
 
 // took notes that the log took a batch.
 func (m *modelRun) took(mb modelBatch) {
 	m.model.batches = append(m.model.batches, mb)
-	if mb.producer >= 0 && !mb.marker {
-		m.seq[mb.producer] = mb.sequence + int32(len(mb.values))
+	m.count(mb)
+}
+
+func (m *modelRun) count(mb modelBatch) {
+	if mb.producer < 0 {
+		return
 	}
+	if mb.pepoch != m.epoch[mb.producer] {
+		m.epoch[mb.producer], m.seq[mb.producer] = mb.pepoch, 0
+	}
+	m.seq[mb.producer] += int32(len(mb.values))
 	if mb.txn {
 		m.txn[mb.producer] = !mb.marker
 	}
 }
 
+// recount says again where the producers are, after batches were cut off.
+func (m *modelRun) recount() {
+	m.seq, m.epoch, m.txn = map[int64]int32{}, map[int64]int16{}, map[int64]bool{}
+	for _, mb := range m.model.batches {
+		m.count(mb)
+	}
+}
+
+// forgotten reports whether nothing but markers is left of the producer's epoch. A start then leaves it with an epoch and
+// without a sequence, as in Kafka.
+func (m *modelRun) forgotten(mb modelBatch) bool {
+	return !slices.ContainsFunc(m.model.batches, func(b modelBatch) bool {
+		return b.producer == mb.producer && !b.marker && b.pepoch == mb.pepoch && b.next > m.model.start
+	})
+}
+
+// append appends a batch, after attempts that must fail.
+func (m *modelRun) append(b record.Batch, mb modelBatch) (Appended, error) {
+	var o AppendOptions
+	switch {
+	case mb.marker:
+		o.Origin, o.TransactionV2 = OriginCoordinator, mb.producer%2 == 1
+	case mb.txn:
+		v, err := m.l.StartVerification(mb.producer, mb.pepoch, mb.sequence, mb.producer%2 == 1)
+		if err != nil || (v == nil) != m.txn[mb.producer] {
+			return Appended{}, fmt.Errorf("verification of producer %d: got %v, %w, transaction open %t", mb.producer, v, err, m.txn[mb.producer])
+		}
+		if old := m.old[mb.producer]; v != nil && m.r.IntN(3) == 0 {
+			if old == v {
+				old = nil // it was cut off, and stands
+			}
+			_, err := m.l.Append(bytes.Clone(b), AppendOptions{Verification: old})
+			if !errors.Is(err, ErrInvalidTxnState) && !(m.faults != nil && errors.Is(err, ErrStorage)) {
+				return Appended{}, fmt.Errorf("append with verification %v of before: got %v, want ErrInvalidTxnState", old, err)
+			}
+		}
+		if v != nil {
+			m.old[mb.producer] = v
+		}
+		o.Verification = v
+	}
+	return m.l.Append(bytes.Clone(b), o)
+}
+
 // appendSome appends a few batches and waits for them.
 func (m *modelRun) appendSome() error {
-	var last Appended
+	var waits []Appended
+	m.ended = map[int64]bool{}
+	fails := m.faults != nil && m.r.IntN(3) == 0
+	if fails {
+		m.faults.hold(1 + m.r.IntN(3))
+		defer m.faults.stop()
+	}
 	for range 1 + m.r.IntN(4) {
-		b, mb, o := m.next()
+		b, mb := m.next()
 		m.wrote(mb)
-		a, err := m.l.Append(bytes.Clone(b), o)
+		a, err := m.append(b, mb)
+		if errors.Is(err, ErrOutOfOrderSequence) && mb.txn && m.model.start > 0 && m.forgotten(mb) {
+			m.epoch[mb.producer], m.seq[mb.producer] = mb.pepoch+1, 0 // as who asks for a new epoch
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("append at offset %d: %w", mb.base, err)
 		}
@@ -307,18 +414,30 @@ func (m *modelRun) appendSome() error {
 			return fmt.Errorf("append: got %+v, want offsets %d to %d", a, mb.base, mb.next)
 		}
 		m.took(mb)
-		last = a
-		if mb.producer >= 0 && !mb.txn && m.r.IntN(3) == 0 {
-			again, err := m.l.Append(bytes.Clone(b), o)
+		m.ended[mb.producer] = mb.marker
+		waits = append(waits, a)
+		if mb.producer >= 0 && !mb.marker && m.r.IntN(3) == 0 {
+			again, err := m.l.Append(bytes.Clone(b), AppendOptions{})
 			if err != nil || !again.Duplicate || again.BaseOffset != a.BaseOffset || again.NextOffset != a.NextOffset {
 				return fmt.Errorf("duplicate of offset %d: got %+v, %w", a.BaseOffset, again, err)
 			}
 		}
 	}
-	if err := m.l.WaitDurable(context.Background(), last); err != nil {
-		return fmt.Errorf("wait for offset %d: %w", last.NextOffset, err)
+	if fails {
+		m.faults.goOn()
 	}
-	m.acked(last.NextOffset)
+	for _, a := range waits {
+		err := m.l.WaitDurable(context.Background(), a)
+		if fails && errors.Is(err, ErrStorage) {
+			m.model.cut(a.BaseOffset)
+			m.recount()
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("wait for offset %d: %w", a.NextOffset, err)
+		}
+		m.acked(a.NextOffset)
+	}
 	return nil
 }
 
@@ -359,6 +478,53 @@ func (m *modelRun) step() error {
 	return m.model.check(m.l, m.r)
 }
 
+// syncFaults lets one sync of a log fail, and holds up all until it is told to go on.
+type syncFaults struct {
+	mu   sync.Mutex
+	wait chan struct{} // guarded by mu; nil: syncs pass
+	left int           // guarded by mu; the how manyth sync from now on fails; below 1 none does
+}
+
+func (f *syncFaults) wrap(fsys vfs.FS) vfs.FS {
+	return vfs.Inject(fsys, func(op vfs.Op) error {
+		if op.Kind != vfs.OpSync || !strings.HasSuffix(op.Name, logSuffix) {
+			return nil
+		}
+		f.mu.Lock()
+		wait := f.wait
+		f.mu.Unlock()
+		if wait != nil {
+			<-wait
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.left--; f.left == 0 {
+			return errInjected
+		}
+		return nil
+	})
+}
+
+// hold holds up all syncs; the nth will fail.
+func (f *syncFaults) hold(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wait, f.left = make(chan struct{}), n
+}
+
+func (f *syncFaults) goOn() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.wait)
+	f.wait = nil
+}
+
+func (f *syncFaults) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = 0
+}
+
 // TestLogAgainstModel runs random operations under random options and compares the log with a slice.
 func TestLogAgainstModel(t *testing.T) {
 	seeds := uint64(60)
@@ -374,9 +540,18 @@ func TestLogAgainstModel(t *testing.T) {
 
 func modelSeed(t *testing.T, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 1))
-	m := newModelRun(t, vfs.NewMem(vfs.MemOptions{}), r)
-	if seed%4 == 3 {
+	var faults *syncFaults
+	var fsys vfs.FS = vfs.NewMem(vfs.MemOptions{})
+	if seed%4 >= 2 {
+		faults = new(syncFaults)
+		fsys = faults.wrap(fsys)
+	}
+	m := newModelRun(t, fsys, r)
+	switch seed % 4 {
+	case 1:
 		m.rig.durability = Async
+	case 2, 3:
+		m.faults = faults
 	}
 	for i := range 60 {
 		if err := m.step(); err != nil {

@@ -58,6 +58,17 @@ func (p *producer) lastOffset() int64 {
 	return p.batches[p.n-1].lastOffset
 }
 
+// inTransaction reports whether the producer has a transaction open in that epoch.
+func (p *producer) inTransaction(epoch int16) bool { return p.txnFirst >= 0 && p.epoch == epoch }
+
+// checkEpoch is the rule for a batch that is no duplicate, and no marker.
+func (p *producer) checkEpoch(id int64, epoch int16) error {
+	if epoch < p.epoch {
+		return fmt.Errorf("%w: producer %d sent epoch %d, last seen is %d", ErrInvalidProducerEpoch, id, epoch, p.epoch)
+	}
+	return nil
+}
+
 func (p *producer) setEpoch(epoch int16) {
 	if p.epoch != epoch {
 		p.n, p.epoch = 0, epoch
@@ -111,6 +122,8 @@ type producerState struct {
 	settled int64
 	// refused are the first batches of producers without state that the disk did not take.
 	refused map[int64]refusedBatch
+	// verifications are those of the producers whose next transaction the coordinator is being asked about.
+	verifications map[int64]*Verification
 }
 
 // refusedBatch is the earliest batch of a producer without state that the disk did not take. Those that were sent behind
@@ -123,15 +136,21 @@ type refusedBatch struct {
 	epoch     int16
 }
 
+func refusedOf(b record.Batch) refusedBatch {
+	return refusedBatch{timestamp: b.MaxTimestamp(), sequence: b.BaseSequence(), epoch: b.ProducerEpoch()}
+}
+
 // producerUndo is how to go back to before one batch.
 type producerUndo struct {
-	before     producer
-	producerID int64
-	offset     int64 // last offset of the batch
-	first      int64 // of the transaction that the batch began or ended
-	known      bool  // the producer had state before
-	began      bool
-	ended      bool
+	before producer
+	// verification is the one that the batch used, nil when it used none, or is a marker.
+	verification *Verification
+	producerID   int64
+	offset       int64 // last offset of the batch
+	first        int64 // of the transaction that the batch began or ended
+	known        bool  // the producer had state before
+	began        bool
+	ended        bool
 }
 
 // check says what becomes of a batch that is not a marker. duplicate is the original when the client sent a batch
@@ -158,11 +177,16 @@ func (s *producerState) check(b record.Batch, o AppendOptions) (duplicate batchM
 			}
 		}
 	}
-	if epoch < p.epoch {
-		return batchMeta{}, false, fmt.Errorf("%w: producer %d sent epoch %d, last seen is %d", ErrInvalidProducerEpoch, id, epoch, p.epoch)
+	if err := p.checkEpoch(id, epoch); err != nil {
+		return batchMeta{}, false, err
+	}
+	if b.Transactional() && !p.inTransaction(epoch) && !o.Unverified {
+		if err := s.checkVerification(b, o.Verification); err != nil {
+			return batchMeta{}, false, err
+		}
 	}
 	if o.Origin == OriginClient {
-		if err := s.checkSequence(b, p, o); err != nil {
+		if err := s.checkSequence(b, p); err != nil {
 			return batchMeta{}, false, err
 		}
 	}
@@ -173,13 +197,12 @@ func (s *producerState) check(b record.Batch, o AppendOptions) (duplicate batchM
 }
 
 // checkSequence is the rule for a client's batch that is no duplicate and whose epoch is not stale.
-func (s *producerState) checkSequence(b record.Batch, p *producer, o AppendOptions) error {
+func (s *producerState) checkSequence(b record.Batch, p *producer) error {
 	id, epoch, sequence := b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
-	// A producer that lets the broker add partitions to its transaction begins each epoch at 0, so any other start
-	// without state means that batches were lost.
-	begins := b.Transactional() && !s.inTransaction(id, epoch)
-	if o.TransactionV2 && begins && p.n == 0 && sequence != 0 {
-		return fmt.Errorf("%w: producer %d sent sequence %d, want 0: it has no state here", ErrOutOfOrderSequence, id, sequence)
+	if len(s.verifications) > 0 {
+		if err := s.checkOrder(b, p); err != nil {
+			return err
+		}
 	}
 	switch {
 	case p.epoch == record.NoProducerEpoch:
@@ -224,14 +247,10 @@ func (s *producerState) checkMarker(b record.Batch, m record.Marker, transaction
 // maxRefused bounds the producers that are remembered for a batch that failed.
 const maxRefused = 10_000
 
-// refuse notes a client's batch that the disk did not take.
-func (s *producerState) refuse(b record.Batch) {
-	id := b.ProducerID()
-	if id < 0 || b.BaseSequence() < 0 {
-		return
-	}
-	if _, known := s.producers[id]; !known {
-		s.refuseFirst(id, refusedBatch{timestamp: b.MaxTimestamp(), sequence: b.BaseSequence(), epoch: b.ProducerEpoch()})
+// refuse notes a client's batch that the disk did not take, if it is the first of its producer.
+func (s *producerState) refuse(id int64, r refusedBatch) {
+	if _, known := s.producers[id]; !known && r.sequence >= 0 {
+		s.refuseFirst(id, r)
 	}
 }
 
@@ -255,6 +274,9 @@ func (s *producerState) update(b record.Batch) {
 		return
 	}
 	p, u := s.change(b)
+	if b.Transactional() {
+		u.verification = s.endVerification(b, false)
+	}
 	p.setEpoch(b.ProducerEpoch())
 	p.add(batchMeta{
 		lastOffset: b.LastOffset(), timestamp: b.MaxTimestamp(),
@@ -274,6 +296,7 @@ func (s *producerState) update(b record.Batch) {
 // not passed.
 func (s *producerState) endTxn(b record.Batch, m record.Marker, timestampMs int64) (completedTxn, bool) {
 	p, u := s.change(b)
+	s.endVerification(b, true)
 	first := p.txnFirst
 	p.setEpoch(b.ProducerEpoch())
 	p.coordinatorEpoch, p.lastTimestamp, p.txnFirst = m.CoordinatorEpoch, timestampMs, -1
@@ -345,6 +368,9 @@ func (s *producerState) cut(offset int64) bool {
 			s.ended = removeTxn(s.ended, u.first)
 			s.open = insertTxn(s.open, txn{producerID: u.producerID, first: u.first, last: -1})
 		}
+		if u.verification != nil {
+			s.restoreVerification(u.producerID, u.verification)
+		}
 		if u.known {
 			before := u.before
 			s.producers[u.producerID] = &before
@@ -375,6 +401,7 @@ func (s *producerState) expire(nowMs, expirationMs int64) int {
 			delete(s.refused, id)
 		}
 	}
+	s.expireVerifications(nowMs, expirationMs)
 	s.trim()
 	return before - len(s.producers)
 }
@@ -390,6 +417,9 @@ func (s *producerState) trim() {
 	}
 	if len(s.refused) == 0 {
 		s.refused = nil
+	}
+	if len(s.verifications) == 0 {
+		s.verifications = nil
 	}
 	if len(s.journal) == 0 {
 		s.journal = nil
@@ -416,12 +446,6 @@ func (s *producerState) firstUnstable() (int64, bool) {
 		return s.open[0].first, true
 	}
 	return min(s.open[0].first, s.ended[0].first), true
-}
-
-// inTransaction reports whether the producer has a transaction open here in that epoch.
-func (s *producerState) inTransaction(producerID int64, epoch int16) bool {
-	p, ok := s.producers[producerID]
-	return ok && p.txnFirst >= 0 && p.epoch == epoch
 }
 
 // count is the number of producers with state.

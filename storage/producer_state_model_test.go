@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -16,6 +17,16 @@ type naiveStep struct {
 	h      batchHeader
 	marker bool
 	m      record.Marker
+	// used is the verification that a batch of data ended.
+	used *naiveVerification
+}
+
+// naiveVerification says what a verification stands for, and which one of the state it is.
+type naiveVerification struct {
+	epoch    int16
+	lowest   int32
+	v2, lost bool
+	is       *Verification
 }
 
 // naiveProducers answers from the history alone.
@@ -24,6 +35,9 @@ type naiveProducers struct {
 	hw    int64
 	// refused are, of producers that a cut left without any step, the first step they had.
 	refused map[int64]batchHeader
+	// asked are the verifications that stand; all, every one there was.
+	asked map[int64]*naiveVerification
+	all   []*naiveVerification
 }
 
 // seen is what the history says of one producer.
@@ -59,7 +73,38 @@ func (n *naiveProducers) producers() map[int64]*seen {
 	return all
 }
 
+// start is what startVerification must do: "epoch", "open" or "ok".
+func (n *naiveProducers) start(h batchHeader, v2 bool, is *Verification) (string, *naiveVerification) {
+	if p := n.producers()[h.producer]; p != nil && h.epoch < p.epoch {
+		return "epoch", nil
+	} else if p != nil && p.txn >= 0 && h.epoch == p.epoch {
+		return "open", nil
+	}
+	v := n.asked[h.producer]
+	if v == nil {
+		v = &naiveVerification{epoch: h.epoch, lowest: h.sequence, v2: v2, is: is}
+		n.asked[h.producer] = v
+		n.all = append(n.all, v)
+	}
+	if h.epoch > v.epoch {
+		v.epoch, v.lowest = h.epoch, h.sequence
+	}
+	if h.epoch == v.epoch {
+		v.lowest = min(v.lowest, h.sequence)
+	}
+	return "ok", v
+}
+
 func (n *naiveProducers) add(s naiveStep) {
+	v := n.asked[s.h.producer]
+	switch {
+	case v == nil:
+	case s.marker && !(v.v2 && v.epoch == s.h.epoch):
+		delete(n.asked, s.h.producer)
+	case !s.marker && s.h.transactional:
+		s.used = v
+		delete(n.asked, s.h.producer)
+	}
 	n.steps = append(n.steps, s)
 	delete(n.refused, s.h.producer)
 }
@@ -68,6 +113,16 @@ func (n *naiveProducers) cut(to int64) {
 	before := n.steps
 	n.steps = slices.DeleteFunc(slices.Clone(before), func(s naiveStep) bool { return s.h.offset >= to })
 	left := n.producers()
+	for _, s := range slices.Backward(before[len(n.steps):]) {
+		if now := n.asked[s.h.producer]; s.used != nil && now != nil {
+			if now.lost = true; now.epoch == s.used.epoch {
+				now.lowest = min(now.lowest, s.used.lowest)
+			}
+		} else if s.used != nil {
+			s.used.lost = true
+			n.asked[s.h.producer] = s.used
+		}
+	}
 	for _, s := range slices.Backward(before) {
 		switch {
 		case left[s.h.producer] != nil:
@@ -105,10 +160,28 @@ func (n *naiveProducers) firstUnstable() int64 {
 	return first
 }
 
-// verdict is what a client's batch must meet: "dup N", "epoch", "sequence", "txn" or "ok".
-func (n *naiveProducers) verdict(h batchHeader) string {
+// verdict is what a client's batch with a verification, or nil, must meet: "dup N", "epoch", "unverified", "lost",
+// "sequence", "txn" or "ok".
+func (n *naiveProducers) verdict(h batchHeader, v *naiveVerification) string {
 	p := n.producers()[h.producer]
+	now := n.asked[h.producer]
+	verified := func() string {
+		switch {
+		case !h.transactional || p != nil && p.txn >= 0 && p.epoch == h.epoch || now != nil && now == v:
+		case now != nil && now.lost && v == nil:
+			return "lost"
+		default:
+			return "unverified"
+		}
+		if now != nil && (h.sequence > now.lowest || now.v2 && h.sequence != 0 && (p == nil || len(p.batches) == 0)) {
+			return "sequence"
+		}
+		return ""
+	}
 	if p == nil {
+		if wrong := verified(); wrong != "" {
+			return wrong
+		}
 		if r, ok := n.refused[h.producer]; ok && h.epoch == r.epoch && h.sequence > r.sequence {
 			return "sequence"
 		}
@@ -121,9 +194,13 @@ func (n *naiveProducers) verdict(h batchHeader) string {
 			}
 		}
 	}
-	switch {
-	case h.epoch < p.epoch:
+	if h.epoch < p.epoch {
 		return "epoch"
+	}
+	if wrong := verified(); wrong != "" {
+		return wrong
+	}
+	switch {
 	case h.epoch > p.epoch && h.sequence != 0:
 		return "sequence"
 	case h.epoch == p.epoch && len(p.batches) == 0 && h.sequence != 0:
@@ -140,15 +217,22 @@ func (n *naiveProducers) verdict(h batchHeader) string {
 	return "ok"
 }
 
-func (s *producerState) verdict(h batchHeader) string {
-	m, dup, err := s.check(h.batch(), AppendOptions{})
+func (s *producerState) verdict(h batchHeader, v *naiveVerification) string {
+	var o AppendOptions
+	if v != nil {
+		o.Verification = v.is
+	}
+	m, dup, err := s.check(h.batch(), o)
 	switch {
 	case dup:
 		return fmt.Sprint("dup ", m.firstOffset())
 	case err == nil:
 		return "ok"
 	}
-	for name, want := range map[string]error{"epoch": ErrInvalidProducerEpoch, "sequence": ErrOutOfOrderSequence, "txn": ErrInvalidTxnState} {
+	if strings.Contains(err.Error(), "not known to be part") {
+		return "unverified"
+	}
+	for name, want := range map[string]error{"epoch": ErrInvalidProducerEpoch, "sequence": ErrOutOfOrderSequence, "txn": ErrInvalidTxnState, "lost": ErrStorage} {
 		if errors.Is(err, want) {
 			return name
 		}
@@ -157,18 +241,25 @@ func (s *producerState) verdict(h batchHeader) string {
 }
 
 func TestProducerStateEqualsItsHistory(t *testing.T) {
+	verdicts := map[string]int{}
 	for range 30 {
 		seed := rand.Uint64()
-		if err := producerModel(seed, 400); err != nil {
+		if err := producerModel(seed, 400, verdicts); err != nil {
 			t.Fatalf("producerModel(%d, 400): %v", seed, err)
+		}
+	}
+	for _, v := range []string{"ok", "dup", "epoch", "unverified", "lost", "sequence", "txn"} {
+		if verdicts[v] == 0 {
+			t.Errorf("no batch met %q: %v", v, verdicts)
 		}
 	}
 }
 
-func producerModel(seed uint64, steps int) error {
+// producerModel runs random steps and counts what the batches met.
+func producerModel(seed uint64, steps int, verdicts map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var s producerState
-	n := naiveProducers{refused: map[int64]batchHeader{}}
+	n := naiveProducers{refused: map[int64]batchHeader{}, asked: map[int64]*naiveVerification{}}
 	var end int64
 	for step := range steps {
 		h := batchHeader{
@@ -178,7 +269,7 @@ func producerModel(seed uint64, steps int) error {
 		// Most batches continue where their producer is, some of them around the wrap.
 		if p := n.producers()[h.producer]; p != nil && rng.IntN(8) > 0 {
 			h.epoch = p.epoch
-			h.transactional = h.transactional || p.txn >= 0
+			h.transactional = h.transactional || p.txn >= 0 && rng.IntN(10) > 0
 			if len(p.batches) > 0 {
 				last := p.batches[len(p.batches)-1]
 				h.sequence = record.AddSequence(last.sequence, last.count)
@@ -192,10 +283,29 @@ func producerModel(seed uint64, steps int) error {
 			h.epoch, h.sequence, h.count = again.epoch, again.sequence, again.count
 		}
 		switch action := rng.IntN(20); {
+		case action < 4:
+			v2 := rng.IntN(2) == 0
+			if rng.IntN(8) == 0 {
+				h.sequence = 0
+			}
+			is, err := s.startVerification(h.producer, h.epoch, h.sequence, v2, int64(step))
+			want, v := n.start(h, v2, is)
+			switch {
+			case want == "epoch" && !errors.Is(err, ErrInvalidProducerEpoch), want != "epoch" && err != nil,
+				(want == "ok") != (is != nil), want == "ok" && v.is != is:
+				return fmt.Errorf("step %d: startVerification(%+v) = %p, %v, want %q, %+v", step, h, is, err, want, v)
+			}
 		case action < 13:
-			want := n.verdict(h)
-			if got := s.verdict(h); got != want {
-				return fmt.Errorf("step %d: check(%+v) = %q, want %q", step, h, got, want)
+			v := n.asked[h.producer]
+			if len(n.all) > 0 && rng.IntN(4) == 0 {
+				v = n.all[rng.IntN(len(n.all))]
+			} else if rng.IntN(4) == 0 {
+				v = nil
+			}
+			want := n.verdict(h, v)
+			verdicts[strings.Fields(want)[0]]++
+			if got := s.verdict(h, v); got != want {
+				return fmt.Errorf("step %d: check(%+v) = %q, want %q; verification %+v, asked %+v", step, h, got, want, v, n.asked[h.producer])
 			}
 			if want == "ok" {
 				s.update(h.batch())

@@ -45,11 +45,11 @@ var (
 	abort  = record.Marker{}
 )
 
-// appendAll puts batches into the state as the log does, each checked as a client's.
+// appendAll puts batches into the state as the log does, each checked as a client's that needs no verification.
 func appendAll(t *testing.T, s *producerState, headers ...batchHeader) {
 	t.Helper()
 	for _, h := range headers {
-		if _, dup, err := s.check(h.batch(), AppendOptions{}); dup || err != nil {
+		if _, dup, err := s.check(h.batch(), AppendOptions{Unverified: true}); dup || err != nil {
 			t.Fatalf("check(%+v): duplicate %t, %v", h, dup, err)
 		}
 		s.update(h.batch())
@@ -57,8 +57,7 @@ func appendAll(t *testing.T, s *producerState, headers ...batchHeader) {
 }
 
 func TestProducerSequence(t *testing.T) {
-	client, v2 := AppendOptions{}, AppendOptions{TransactionV2: true}
-	coordinator := AppendOptions{Origin: OriginCoordinator}
+	client, coordinator := AppendOptions{Unverified: true}, AppendOptions{Origin: OriginCoordinator, Unverified: true}
 	for _, c := range []struct {
 		name  string
 		prior []batchHeader
@@ -86,9 +85,6 @@ func TestProducerSequence(t *testing.T) {
 		{"new epoch at 0", []batchHeader{{producer: 1, epoch: 5, count: 9}}, batchHeader{producer: 1, epoch: 6}, client, nil, -1},
 		{"new epoch not at 0", []batchHeader{{producer: 1, epoch: 5, count: 9}}, batchHeader{producer: 1, epoch: 6, sequence: 9}, client, ErrOutOfOrderSequence, -1},
 		{"other producer", []batchHeader{{producer: 1, epoch: 5}}, batchHeader{producer: 2, epoch: 1}, client, nil, -1},
-		{"transaction v2 starts at 0", nil, batchHeader{producer: 1, sequence: 1, transactional: true}, v2, ErrOutOfOrderSequence, -1},
-		{"transaction v2 at 0", nil, batchHeader{producer: 1, transactional: true}, v2, nil, -1},
-		{"v2 without transaction", nil, batchHeader{producer: 1, sequence: 1}, v2, nil, -1},
 		{"not in its transaction", []batchHeader{{producer: 1, transactional: true}}, batchHeader{producer: 1, sequence: 1}, client, ErrInvalidTxnState, -1},
 		{"coordinator has no sequence", []batchHeader{{producer: 1, sequence: -1, transactional: true}}, batchHeader{producer: 1, sequence: -1, transactional: true}, coordinator, nil, -1},
 		{"coordinator, stale epoch", []batchHeader{{producer: 1, epoch: 3, sequence: 0}}, batchHeader{producer: 1, epoch: 2, sequence: -1}, coordinator, ErrInvalidProducerEpoch, -1},
@@ -121,7 +117,7 @@ func TestMarkerEndsTransactions(t *testing.T) {
 	if got, ok := s.firstUnstable(); !ok || got != 10 {
 		t.Errorf("first unstable offset %d, %t, want 10", got, ok)
 	}
-	if !s.inTransaction(1, 0) || s.inTransaction(1, 1) || s.inTransaction(3, 0) {
+	if p := s.producers[1]; !p.inTransaction(0) || p.inTransaction(1) || unknownProducer.inTransaction(-1) {
 		t.Errorf("inTransaction is wrong: %+v", s.open)
 	}
 
@@ -227,8 +223,8 @@ func TestExpiryDropsIdleProducers(t *testing.T) {
 	if n := s.expire(2000, 1000); n != 1 || s.count() != 2 {
 		t.Errorf("%d expired at 2000, %d left, want 1, 2", n, s.count())
 	}
-	if n := s.expire(math.MaxInt32, 1000); n != 1 || !s.inTransaction(2, 0) {
-		t.Errorf("%d expired, transaction open %t; an open transaction must stay", n, s.inTransaction(2, 0))
+	if n := s.expire(math.MaxInt32, 1000); n != 1 || !s.producers[2].inTransaction(0) {
+		t.Errorf("%d expired, transaction open %t; an open transaction must stay", n, s.producers[2].inTransaction(0))
 	}
 	if _, _, err := s.check(batchHeader{producer: 1, sequence: 50}.batch(), AppendOptions{}); err != nil {
 		t.Errorf("an expired producer may start anywhere: %v", err)
@@ -253,7 +249,7 @@ func TestCutUndoesWhatIsNotDurable(t *testing.T) {
 	if !s.cut(2) {
 		t.Fatal("cut(2) failed")
 	}
-	if !s.inTransaction(1, 0) || s.count() != 2 || len(s.ended) != 0 || len(s.open) != 1 {
+	if !s.producers[1].inTransaction(0) || s.count() != 2 || len(s.ended) != 0 || len(s.open) != 1 {
 		t.Errorf("after the cut: %+v, open %+v, ended %+v", s.infos(), s.open, s.ended)
 	}
 	// What was cut is not a duplicate; what was kept is.

@@ -28,6 +28,12 @@ type recovery struct {
 	obsolete []*segment // segments below the log start
 	names    bool       // names were changed since the directory was synced
 	unsynced bool       // another broker's files could not be synced
+	// rebuiltTxns are the bases of the segments whose transaction index was made anew; in the file is the damaged one.
+	rebuiltTxns []int64
+	// cachesFrom is the base of the first segment that was read in full. cachesTried: the caches were not written the first
+	// time.
+	cachesFrom  int64
+	cachesTried bool
 }
 
 // loadDirectory recovers the log. Nothing below the recovery point is read but what the indexes need; from there on

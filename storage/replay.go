@@ -35,6 +35,7 @@ func (r *recovery) openTxnIndexes() error {
 		if err := r.rebuildTxnIndex(i); err != nil {
 			return err
 		}
+		r.rebuiltTxns = append(r.rebuiltTxns, s.base)
 	}
 	return nil
 }

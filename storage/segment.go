@@ -200,6 +200,22 @@ func (s *segment) writeIndexes() (made bool, err error) {
 	return made, nil
 }
 
+// rewriteTxns writes once more what the file of the transaction index has: a sync that failed may have lost it to the disk for
+// good, and unlike the other indexes it is not looked at again. What is on the disk already does not change.
+func (s *segment) rewriteTxns() error {
+	b := s.txns.written()
+	if len(b) == 0 {
+		return nil
+	}
+	h, err := s.txnsFile.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.txnsFile.release()
+	_, err = h.WriteAt(b, 0)
+	return err
+}
+
 // syncLog syncs the .log file.
 func (s *segment) syncLog() error { return s.sync(&s.log, logSuffix) }
 

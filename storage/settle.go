@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 )
@@ -38,13 +39,18 @@ func (r *recovery) finish() error {
 	if err := r.syncTail(); err != nil {
 		return err
 	}
-	if l.takeover == nil && l.origin.clean && r.torn == nil && r.scanned == len(l.segments) && len(r.obsolete) == 0 {
+	if l.takeover == nil && l.origin.clean && r.torn == nil && r.scanned == len(l.segments) && len(r.obsolete) == 0 && len(r.rebuiltTxns) == 0 {
 		l.commit.recoveryPoint = l.end.Load()
 		return nil
 	}
+	r.cachesFrom = math.MaxInt64
+	if r.scanned < len(l.segments) {
+		r.cachesFrom = l.segments[r.scanned].base
+	}
 	if err := r.syncCaches(); err != nil {
-		// The log is whole without them; the next start looks at more of it.
+		// The log is whole without them, and the next start looks at more of it. The recovery point may not move over them.
 		l.logger().Warn("recovered indexes could not be written", "err", err)
+		l.uncached = r
 	}
 	return nil
 }
@@ -89,43 +95,6 @@ func (r *recovery) syncTail() error {
 	// A segment that was read in full may have a name that is not durable.
 	r.names = r.names || r.scanned < len(r.l.segments) || r.torn != nil || len(r.obsolete) > 0
 	return r.syncNames()
-}
-
-// syncCaches writes and syncs the indexes and epochs and so brings the recovery point to the end of the log.
-func (r *recovery) syncCaches() error {
-	l := r.l
-	for i, s := range l.segments {
-		if s != l.active && i >= r.scanned {
-			s.finish()
-		}
-		if err := r.resetIndexFiles(s); err != nil {
-			return err
-		}
-		if i < r.scanned && s != l.active && s.written() {
-			continue
-		}
-		if _, err := s.writeIndexes(); err != nil {
-			return err
-		}
-		if err := s.syncIndexes(s.hasTxnsFile()); err != nil {
-			return err
-		}
-	}
-	if len(l.segments) == 0 {
-		return nil
-	}
-	if l.commit.epochs {
-		// This syncs the directory as well.
-		if err := writeLeaderEpochs(l.ctx.fs, l.dir, l.epochs); err != nil {
-			return err
-		}
-		l.commit.epochs = false
-	} else if err := l.ctx.files.syncDir(l.dir); err != nil {
-		return err
-	}
-	r.names = false
-	l.commit.recoveryPoint = l.end.Load()
-	return nil
 }
 
 // reportTorn logs what was cut, and how much of it was good.

@@ -72,8 +72,9 @@ func (l *Log) CleanedTo() int64 { return l.cleanedTo.Load() }
 // earlier offset may be found, which costs time only. Kafka: cleaner-offset-checkpoint.
 func (l *Log) SetCleanedTo(offset int64) { l.cleanedTo.Store(offset) }
 
-// Producers returns what the log knows of its idempotent and transactional producers, by id.
-func (l *Log) Producers() ([]ProducerInfo, error) {
+// ActiveProducers returns what the log knows of its idempotent and transactional producers, by id. Kafka:
+// UnifiedLog.activeProducers.
+func (l *Log) ActiveProducers() ([]ProducerInfo, error) {
 	if _, err := l.visible(); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,14 @@ func (x *txnIndex) unwritten() (b []byte, position int64) {
 	return b, x.storedSize()
 }
 
+// written returns the bytes that are in the file.
+func (x *txnIndex) written() (b []byte) {
+	for _, a := range x.entries[:x.stored] {
+		b = appendTxnEntry(b, a)
+	}
+	return b
+}
+
 // wrote says that n more bytes, as unwritten returned them, are in the file.
 func (x *txnIndex) wrote(n int) {
 	if n%txnEntrySize != 0 || x.stored+n/txnEntrySize > len(x.entries) {
@@ -133,7 +141,7 @@ func DecodeTxnIndex(b []byte) ([]AbortedTxn, error) {
 			LastOffset:       int64(binary.BigEndian.Uint64(e[18:])),
 			LastStableOffset: int64(binary.BigEndian.Uint64(e[26:])),
 		}
-		if a.ProducerID < 0 || a.FirstOffset < 0 || a.FirstOffset > a.LastOffset || a.LastOffset <= prev {
+		if a.ProducerID < 0 || a.FirstOffset < 0 || a.FirstOffset >= a.LastOffset || a.LastOffset <= prev {
 			return fault("producer %d aborted offsets %d to %d after a marker at %d", a.ProducerID, a.FirstOffset, a.LastOffset, prev)
 		}
 		entries = append(entries, a)

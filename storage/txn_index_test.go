@@ -100,6 +100,8 @@ func TestDecodeTxnIndexFindsDamage(t *testing.T) {
 		{"descends", slices.Concat(next, good), "after a marker at 120"},
 		{"twice", slices.Concat(good, good), "after a marker at 110"},
 		{"zeros", slices.Concat(good, make([]byte, 34)), "after a marker at 110"},
+		{"zeros alone", make([]byte, 34), "producer 0 aborted offsets 0 to 0"},
+		{"ends where it begins", appendTxnEntry(nil, AbortedTxn{ProducerID: 1, FirstOffset: 5, LastOffset: 5, LastStableOffset: 6}), "aborted offsets 5 to 5"},
 		{"0xff", bytes.Repeat([]byte{0xff}, 34), "version -1"},
 	} {
 		_, err := DecodeTxnIndex(c.b)

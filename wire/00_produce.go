@@ -27,10 +27,7 @@ import (
 //	v13 topic ids (KIP-516)
 //
 // Kafka: KafkaApis.handleProduceRequest, ProduceRequest.validateRecords, ReplicaManager.appendRecords, DelayedProduce.
-//
-// There is no transaction coordinator yet, and so nobody may write to a transactional id: a request with a transactional
-// batch is refused whole with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the code that every client takes as final;
-// InitProducerId answers the same.
+// Batches of transactions: produce_transactions.go.
 //
 // Differs from Kafka: acks=1 waits for the disk as acks=-1 does, since what is not on the disk is not visible and may be
 // lost. The timeout is a second at least: Kafka's single replica acknowledges without a wait, so that a client with a
@@ -46,15 +43,24 @@ const adminClientID = "__admin_client"
 type produceCall struct {
 	partitions []producePartition
 	seen       map[fetchKey]int
+	// unverified says that the logs take batches of transactions that nobody asked the coordinator about.
+	unverified bool
 }
 
 // producePartition is one partition of the request.
 type producePartition struct {
 	topic, index int // where the request names it
 	log          *storage.Log
-	batch        []byte // the one batch
-	code         int16  // why it is refused
-	replaced     bool   // named again later in the request; the last mention counts
+	batch        record.Batch // the one batch
+	code         int16        // why it is refused
+	replaced     bool         // named again later in the request; the last mention counts
+
+	// transactional says that the batch is of a producer's transaction. Then verification is what its append needs, and
+	// notVerified why the transaction coordinator refuses it.
+	transactional bool
+	verification  *storage.Verification
+	notVerified   error
+	message       *string // goes with the code
 }
 
 var produceCalls = sync.Pool{New: func() any { return &produceCall{seen: make(map[fetchKey]int)} }}
@@ -70,9 +76,12 @@ type produceWait struct {
 func (s *Server) produce(r *request, req *kmsg.ProduceRequest) (func(context.Context) (*kmsg.ProduceResponse, error), error) {
 	c := produceCalls.Get().(*produceCall)
 	defer c.recycle()
-	err := refuseProduce(req)
+	transactional, err := s.refuseProduce(r, req)
 	if err == nil {
 		err = c.resolve(s, r, req)
+	}
+	if err == nil && transactional {
+		err = c.verify(s, r, req)
 	}
 	switch {
 	case err != nil && req.Acks == 0:
@@ -136,21 +145,25 @@ func (w *produceWait) wait(ctx context.Context) {
 	w.answer.BaseOffset, w.answer.LogAppendTime, w.answer.LogStartOffset = -1, -1, -1
 }
 
-// refuseProduce returns why the whole request is refused, if it is: the first batch of a partition has no shape, or is
-// transactional. Kafka: RequestUtils.hasTransactionalRecords, outside of any per-partition error handling.
-func refuseProduce(req *kmsg.ProduceRequest) error {
+// refuseProduce returns why the whole request is refused, if it is: the first batch of a partition has no shape, or is of
+// a transaction, and the caller may not write to the transactional id. Behind one of a transaction it looks no further.
+// Kafka: RequestUtils.hasTransactionalRecords, outside of any per-partition error handling.
+func (s *Server) refuseProduce(r *request, req *kmsg.ProduceRequest) (transactional bool, err error) {
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
 			batch, _, err := cutBatch(req.Topics[i].Partitions[j].Records)
-			if err != nil {
-				return err
-			}
-			if batch != nil && batch.Magic() == 2 && batch.Transactional() {
-				return kerr.TransactionalIDAuthorizationFailed
+			switch {
+			case err != nil:
+				return false, err
+			case batch == nil || batch.Magic() != 2 || !batch.Transactional():
+			case req.TransactionID == nil || !s.authorize(r, opWrite, resourceTransactionalID, *req.TransactionID):
+				return true, kerr.TransactionalIDAuthorizationFailed
+			default:
+				return true, nil
 			}
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // produceErrors answers every partition of the request with err.
@@ -240,6 +253,7 @@ func (c *produceCall) recycle() {
 	clear(c.partitions)
 	c.partitions = c.partitions[:0]
 	clear(c.seen)
+	c.unverified = false
 	produceCalls.Put(c)
 }
 
@@ -309,13 +323,14 @@ func (p *producePartition) check(topic *storage.Topic, asked *kmsg.ProduceReques
 		return err
 	case err != nil:
 		p.code = errorCode(err)
+		return nil
 	case req.Acks < -1 || req.Acks > 1:
 		p.code = kerr.InvalidRequiredAcks.Code
 	case internal:
 		p.code = kerr.InvalidTopicException.Code
-	default:
-		p.log, p.batch = log, batch
 	}
+	p.log, p.batch = log, batch
+	p.transactional = batch.Transactional() && batch.ProducerID() >= 0
 	return nil
 }
 
@@ -343,8 +358,9 @@ func (c *produceCall) append(s *Server, r *request, req *kmsg.ProduceRequest) (*
 		answer.Default()
 		answer.Partition = t.Partitions[p.index].Partition
 		answer.BaseOffset, answer.LogAppendTime, answer.LogStartOffset = -1, -1, -1
-		if answer.ErrorCode = p.code; p.code == 0 {
-			if done, ok := p.append(answer, req.Version); ok {
+		answer.ErrorCode, answer.ErrorMessage = p.code, p.message
+		if p.code == 0 {
+			if done, ok := p.append(answer, c.unverified); ok {
 				waits = append(waits, produceWait{log: p.log, done: done, answer: answer})
 			}
 		}
@@ -373,8 +389,8 @@ func (c *produceCall) makeDirectories(s *Server) {
 }
 
 // append appends one batch and puts the outcome into the answer; ok is false when that is an error.
-func (p *producePartition) append(answer *kmsg.ProduceResponseTopicPartition, version int16) (done storage.Appended, ok bool) {
-	done, err := p.log.Append(p.batch, storage.AppendOptions{Origin: storage.OriginClient, TransactionV2: version >= 12})
+func (p *producePartition) append(answer *kmsg.ProduceResponseTopicPartition, unverified bool) (done storage.Appended, ok bool) {
+	done, err := p.log.Append(p.batch, storage.AppendOptions{Origin: storage.OriginClient, Verification: p.verification, Unverified: unverified})
 	if err != nil {
 		p.refuse(answer, err)
 		return done, false

@@ -312,16 +312,13 @@ func TestProduceFieldCases(t *testing.T) {
 }
 
 func TestProduceRefusesWholeRequest(t *testing.T) {
-	atVersions(t, "transactional", 0, 3, func(t *testing.T, v int16) {
+	atVersions(t, "transactional without an id", 0, 3, func(t *testing.T, v int16) {
 		b := newBroker(t, nil)
 		b.topic("t", 2)
 		o := record.BuilderOptions{HasProducer: true, ProducerID: 5, Transactional: true}
 		req := b.produceRequest(v, "t", produced{0, b.batch("x")}, produced{1, newBatch(o, b.nowMs(), "x")})
-		id := "tx"
-		for _, req.TransactionID = range []*string{nil, &id} {
-			for _, p := range ask[*kmsg.ProduceResponse](b, req).Topics[0].Partitions {
-				checkRefused(t, b, "t", p, 53)
-			}
+		for _, p := range ask[*kmsg.ProduceResponse](b, req).Topics[0].Partitions {
+			checkRefused(t, b, "t", p, 53)
 		}
 	})
 	atVersions(t, "no batch at all", 0, 3, func(t *testing.T, v int16) {

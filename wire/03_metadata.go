@@ -9,6 +9,7 @@ import (
 
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/txn"
 )
 
 // Metadata, key 3, versions 0 to 13.
@@ -286,21 +287,12 @@ func (s *Server) autoCreated(name string) (spec storage.TopicSpec, factor int16)
 	case groups.OffsetsTopic:
 		return storage.TopicSpec{Name: name, Partitions: s.groups.TopicPartitions(), Configs: s.groups.TopicConfigs()},
 			int16(s.config.Int("offsets.topic.replication.factor"))
-	case transactionsTopic:
-		// Kafka: TransactionStateManager.transactionStateTopicConfigs.
-		configs := map[string]string{
-			"cleanup.policy":   "compact",
-			"compression.type": "uncompressed",
-			"segment.bytes":    s.config.String("transaction.state.log.segment.bytes"),
-		}
-		return storage.TopicSpec{Name: name, Partitions: int32(s.config.Int("transaction.state.log.num.partitions")), Configs: configs},
+	case txn.StateTopic:
+		return storage.TopicSpec{Name: name, Partitions: s.txns.TopicPartitions(), Configs: s.txns.TopicConfigs()},
 			int16(s.config.Int("transaction.state.log.replication.factor"))
 	}
 	return storage.TopicSpec{Name: name, Partitions: int32(s.config.Int("num.partitions"))}, int16(s.config.Int("default.replication.factor"))
 }
-
-// transactionsTopic keeps the states of transactions.
-const transactionsTopic = "__transaction_state"
 
 // rack returns broker.rack, nil when it is not set.
 func (s *Server) rack() *string {

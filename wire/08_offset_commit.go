@@ -69,7 +69,7 @@ func (s *Server) checkOffsetCommit(r *request, req *kmsg.OffsetCommitRequest, re
 		*at = kmsg.NewOffsetCommitResponseTopic()
 		at.Topic, at.TopicID = rt.Topic, rt.TopicID
 		at.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(rt.Partitions))
-		topic, code := s.committedTopic(r, rt.Topic, rt.TopicID)
+		topic, code := s.committedTopic(r, r.version >= 10, rt.Topic, rt.TopicID)
 		for j := range rt.Partitions {
 			rp, ap := &rt.Partitions[j], &at.Partitions[j]
 			*ap = kmsg.NewOffsetCommitResponseTopicPartition()
@@ -98,10 +98,10 @@ func (s *Server) checkOffsetCommit(r *request, req *kmsg.OffsetCommitRequest, re
 	return commits, answers
 }
 
-// committedTopic resolves the topic of a commit: by id from version 10 on, by name
-// before. The code is not 0 when it may not be committed for.
-func (s *Server) committedTopic(r *request, name string, id [16]byte) (*storage.Topic, int16) {
-	if r.version >= 10 {
+// committedTopic resolves the topic of a commit, by its id or by its name. The code is not 0 when it may not be
+// committed for.
+func (s *Server) committedTopic(r *request, byID bool, name string, id [16]byte) (*storage.Topic, int16) {
+	if byID {
 		t, ok := s.store.TopicByID(storage.TopicID(id))
 		switch {
 		case !ok:

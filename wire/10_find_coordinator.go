@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/txn"
 )
 
 // FindCoordinator, key 10, versions 0 to 6.
@@ -17,10 +18,9 @@ import (
 //	5  (clients know TRANSACTION_ABORTABLE)
 //	6  share groups
 //
-// There is one broker, so that it is the coordinator of everything. Differs from Kafka: __consumer_offsets is made
-// before the answer, and not after a first one of COORDINATOR_NOT_AVAILABLE. The coordinator of a transactional id is
-// named so that the client's next request, InitProducerId, can say that there are no transactions yet; no topic is made
-// for it. Share coordinator keys, which only brokers look up, are refused.
+// There is one broker, so that it is the coordinator of everything. Differs from Kafka: __consumer_offsets and
+// __transaction_state are made before the answer, and not after a first one of COORDINATOR_NOT_AVAILABLE. Share
+// coordinator keys, which only brokers look up, are refused.
 //
 // Kafka: KafkaApis.getCoordinator.
 func (s *Server) findCoordinator(r *request, req *kmsg.FindCoordinatorRequest) (*kmsg.FindCoordinatorResponse, error) {
@@ -72,6 +72,12 @@ func (s *Server) checkCoordinator(r *request, version int16, kind int8, key stri
 	case coordinatorOfTransaction:
 		if !s.authorize(r, opDescribe, resourceTransactionalID, key) {
 			return kerr.TransactionalIDAuthorizationFailed
+		}
+		if _, err := s.txns.EnsureTopic(); err != nil {
+			return txn.ErrNotAvailable
+		}
+		if err := s.txns.Available(key); errors.Is(err, txn.ErrNotCoordinator) {
+			return txn.ErrNotAvailable
 		}
 		return nil
 	case coordinatorOfShare:

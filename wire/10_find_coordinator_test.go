@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -46,10 +47,45 @@ func TestFindCoordinator(t *testing.T) {
 			}
 		}
 	}
-	if topic, ok := b.store.Topic("__consumer_offsets"); !ok || topic.Partitions() != 50 {
-		t.Error("__consumer_offsets was not made with 50 partitions")
+	for _, name := range []string{"__consumer_offsets", "__transaction_state"} {
+		if topic, ok := b.store.Topic(name); !ok || topic.Partitions() != 50 {
+			t.Errorf("%s was not made with 50 partitions", name)
+		}
 	}
-	if _, ok := b.store.Topic("__transaction_state"); ok {
-		t.Error("__transaction_state was made without a transaction coordinator")
+}
+
+// TestTransactionStateIsMadeWithItsConfigs has the topic made by each request that makes it.
+func TestTransactionStateIsMadeWithItsConfigs(t *testing.T) {
+	metadata := metadataOf(13, "__transaction_state")
+	metadata.AllowAutoTopicCreation = true
+	find := coordinatorOf(coordinatorOfTransaction, "tx").(*kmsg.FindCoordinatorRequest)
+	find.Version = 6
+	for what, req := range map[string]kmsg.Request{"Metadata": metadata, "FindCoordinator": find} {
+		b := withGroups(newBroker(t, map[string]string{
+			"transaction.state.log.num.partitions": "3", "transaction.state.log.replication.factor": "1",
+			"transaction.state.log.segment.bytes": "2097152", "transaction.state.log.min.isr": "2",
+		}))
+		if _, err := b.dispatch(req); err != nil {
+			t.Fatal(err)
+		}
+		topic, ok := b.store.Topic("__transaction_state")
+		if !ok || topic.Partitions() != 3 {
+			t.Fatalf("%s did not make __transaction_state with 3 partitions", what)
+		}
+		describe := describeConfigsOf(kindTopic, "__transaction_state")
+		describe.SetVersion(4)
+		got := map[string]string{}
+		for _, c := range ask[*kmsg.DescribeConfigsResponse](b, describe).Resources[0].Configs {
+			if c.Source == kmsg.ConfigSourceDynamicTopicConfig {
+				got[c.Name] = deref(c.Value)
+			}
+		}
+		want := map[string]string{
+			"cleanup.policy": "compact", "compression.type": "uncompressed", "min.insync.replicas": "2",
+			"segment.bytes": "2097152", "unclean.leader.election.enable": "false",
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s makes it with %v, want %v", what, got, want)
+		}
 	}
 }

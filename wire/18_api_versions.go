@@ -14,7 +14,7 @@ import (
 //
 // A version above 5 is answered in version 0. Kafka: KafkaApis.handleApiVersionsRequest, ApiVersionsRequest.
 //
-// Not advertised, since it is not served: transaction.version and streams.version.
+// Not advertised, since it is not served: streams.version.
 const apiVersionsKey = 18
 
 // feature is a feature that this server has, with the levels it knows; it is finalized at its highest.
@@ -27,8 +27,9 @@ type feature struct {
 // tools show it.
 var features = []feature{
 	{"metadata.version", 7, 33},
-	{"group.version", 0, 1}, // consumer groups
-	{"share.version", 0, 1}, // share groups
+	{"group.version", 0, 1},       // consumer groups
+	{"share.version", 0, 1},       // share groups
+	{"transaction.version", 0, 2}, // 1: records with tags; 2: an epoch for each transaction, and no AddPartitionsToTxn (KIP-890)
 }
 
 func (s *Server) apiVersions(r *request, req *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {

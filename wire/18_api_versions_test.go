@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,7 +29,7 @@ func TestApiVersionsNamesWhatIsServed(t *testing.T) { // VER-04, VER-07
 		if version < 3 {
 			continue
 		}
-		levels := map[string]int16{}
+		levels, finalized := map[string]int16{}, map[string]int16{}
 		for _, f := range resp.SupportedFeatures {
 			if version < 4 && f.MinVersion == 0 {
 				t.Errorf("version %d: feature %s with a lowest level of 0", version, f.Name)
@@ -39,9 +40,11 @@ func TestApiVersionsNamesWhatIsServed(t *testing.T) { // VER-04, VER-07
 			if f.MaxVersionLevel != f.MinVersionLevel || version >= 4 && f.MaxVersionLevel > levels[f.Name] {
 				t.Errorf("version %d: feature %+v is finalized, of at most %d", version, f, levels[f.Name])
 			}
-			if f.Name == "transaction.version" {
-				t.Errorf("version %d: %s is advertised without a transaction coordinator", version, f.Name)
-			}
+			finalized[f.Name] = f.MaxVersionLevel
+		}
+		want := map[string]int16{"metadata.version": 33, "group.version": 1, "share.version": 1, "transaction.version": 2}
+		if !maps.Equal(finalized, want) || version >= 4 && !maps.Equal(levels, want) {
+			t.Errorf("version %d: features %v, finalized at %v; want %v", version, levels, finalized, want)
 		}
 		if resp.FinalizedFeaturesEpoch < 0 || resp.ZkMigrationReady {
 			t.Errorf("version %d: epoch %d and ZK migration %v, want at least 0 and false", version, resp.FinalizedFeaturesEpoch, resp.ZkMigrationReady)

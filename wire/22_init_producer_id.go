@@ -1,8 +1,13 @@
 package wire
 
 import (
+	"errors"
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kaen-log/gateway/txn"
 )
 
 // InitProducerId, key 22, versions 0 to 5.
@@ -14,52 +19,54 @@ import (
 //
 // Version 6 (KIP-939) is unstable in Kafka 4.4 and hidden there.
 //
-// Kafka: KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.handleInitProducerId.
+// Idempotent producers get an id of their own, whatever they send along. A transactional id keeps its producer id, and
+// with each call gets an epoch that fences what came before; an open transaction is aborted first, and the client asks
+// again while that goes on.
 //
-// Idempotent producers get an id of their own, whatever they send along. There is no transaction coordinator yet: a
-// request with a transactional id that passes Kafka's checks of its arguments is answered with
-// TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as if nobody had been granted any. Of the codes that could say no, it is the one
-// that the Java client, librdkafka and franz-go all take as final at once: they retry COORDINATOR_NOT_AVAILABLE and
-// NOT_COORDINATOR until the caller gives up, and librdkafka also UNSUPPORTED_VERSION. Produce answers the same to a
-// transactional batch.
+// Kafka: KafkaApis.handleInitProducerIdRequest, TransactionCoordinator.handleInitProducerId.
 
 // initProducerID answers an InitProducerId request.
 func (s *Server) initProducerID(r *request, req *kmsg.InitProducerIDRequest) (*kmsg.InitProducerIDResponse, error) {
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
-	resp.ProducerID, resp.ProducerEpoch = -1, -1
-	if err := s.checkInitProducerID(r, req); err != nil {
-		resp.ErrorCode = errorCode(err)
-		return resp, nil
-	}
-	id, err := s.store.NextProducerID()
+	producer, err := s.newProducer(r, req)
 	if err != nil {
-		resp.ErrorCode = errorCode(err)
-		return resp, nil
+		producer = txn.Producer{ID: -1, Epoch: -1}
 	}
-	resp.ProducerID, resp.ProducerEpoch = id, 0
+	resp.ProducerID, resp.ProducerEpoch, resp.ErrorCode = producer.ID, producer.Epoch, fencedCode(err, r.version >= 4)
 	return resp, nil
 }
 
-// checkInitProducerID returns why the request is refused, in Kafka's order.
-func (s *Server) checkInitProducerID(r *request, req *kmsg.InitProducerIDRequest) error {
+// newProducer returns the producer that the caller is from now on, or why it is none, in Kafka's order.
+func (s *Server) newProducer(r *request, req *kmsg.InitProducerIDRequest) (txn.Producer, error) {
 	if req.TransactionalID != nil {
 		if !s.authorize(r, opWrite, resourceTransactionalID, *req.TransactionalID) {
-			return kerr.TransactionalIDAuthorizationFailed
+			return txn.Producer{}, kerr.TransactionalIDAuthorizationFailed
 		}
 	} else if !s.mayDo(r, opIdempotentWrite, resourceCluster, clusterResource) && !s.mayDoToSome(r, opWrite, resourceTopic) {
-		return kerr.ClusterAuthorizationFailed
+		return txn.Producer{}, kerr.ClusterAuthorizationFailed
 	}
 	if (req.ProducerID == -1) != (req.ProducerEpoch == -1) {
-		return kerr.InvalidRequest
+		return txn.Producer{}, kerr.InvalidRequest
 	}
 	if req.TransactionalID == nil {
-		return nil
+		id, err := s.store.NextProducerID()
+		return txn.Producer{ID: id}, err
 	}
-	if *req.TransactionalID == "" {
-		return kerr.InvalidRequest
+	init := txn.InitRequest{
+		TransactionalID: *req.TransactionalID,
+		Timeout:         time.Duration(req.TransactionTimeoutMillis) * time.Millisecond,
 	}
-	if t := int64(req.TransactionTimeoutMillis); t <= 0 || t > s.config.Int("transaction.max.timeout.ms") {
-		return kerr.InvalidTransactionTimeout
+	if req.ProducerID != -1 {
+		init.Expected = &txn.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch}
 	}
-	return kerr.TransactionalIDAuthorizationFailed
+	return s.txns.Init(r.ctx, init)
+}
+
+// fencedCode is the code of an answer about a transaction. Clients that do not know PRODUCER_FENCED yet are told of an
+// invalid epoch, which they handle in the same way.
+func fencedCode(err error, known bool) int16 {
+	if !known && errors.Is(err, txn.ErrProducerFenced) {
+		return kerr.InvalidProducerEpoch.Code
+	}
+	return errorCode(err)
 }

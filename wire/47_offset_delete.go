@@ -47,7 +47,7 @@ func (s *Server) checkOffsetDelete(r *request, req *kmsg.OffsetDeleteRequest, re
 		rt, at := &req.Topics[i], &resp.Topics[i]
 		*at = kmsg.NewOffsetDeleteResponseTopic()
 		at.Topic, at.Partitions = rt.Topic, make([]kmsg.OffsetDeleteResponseTopicPartition, len(rt.Partitions))
-		topic, code := s.committedTopic(r, rt.Topic, [16]byte{})
+		topic, code := s.committedTopic(r, false, rt.Topic, [16]byte{})
 		for j, rp := range rt.Partitions {
 			ap := &at.Partitions[j]
 			*ap = kmsg.NewOffsetDeleteResponseTopicPartition()

@@ -5,6 +5,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kaen-log/gateway/groups"
+	"github.com/kaen-log/gateway/storage"
 )
 
 // DescribeShareGroupOffsets, key 90, versions 0 and 1 (KIP-932).
@@ -16,6 +17,16 @@ import (
 //
 // Kafka: KafkaApis.handleDescribeShareGroupOffsetsRequest, GroupCoordinatorService.describeShareGroupOffsets.
 func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) (*kmsg.DescribeShareGroupOffsetsResponse, error) {
+	if logs := s.shareLogsToRecover(r, req); len(logs) > 0 {
+		err := withoutTurn(r, req, func() {
+			for log := range logs {
+				_, _ = log.Offsets() // an error comes again below
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	resp := req.ResponseKind().(*kmsg.DescribeShareGroupOffsetsResponse)
 	resp.Groups = make([]kmsg.DescribeShareGroupOffsetsResponseGroup, len(req.Groups))
 	first := make(map[string]*answered) // for each group of which all is asked
@@ -43,6 +54,27 @@ func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGr
 	return resp, nil
 }
 
+// shareLogsToRecover returns the logs that a request needs and that are not recovered since the start.
+func (s *Server) shareLogsToRecover(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) map[*storage.Log]bool {
+	if s.store.Stats().Recovered {
+		return nil
+	}
+	logs := map[*storage.Log]bool{}
+	for i := range req.Groups {
+		g := &req.Groups[i]
+		if s.refuseGroup(r, s.groups.ServesShareGroups(), opDescribe, g.GroupID) != nil {
+			continue
+		}
+		asked, _ := s.shareTopicsAsked(r, g)
+		for log := range s.groups.ShareLogs(g.GroupID, asked) {
+			if st := log.Status(); st == storage.StatusIdle || st == storage.StatusRecovering {
+				logs[log] = true
+			}
+		}
+	}
+	return logs
+}
+
 // shareOffsetsSize is about how many bytes the answer for a group takes.
 func shareOffsetsSize(g *kmsg.DescribeShareGroupOffsetsResponseGroup) int {
 	size := 8 + len(g.GroupID) + len(deref(g.ErrorMessage))
@@ -64,16 +96,9 @@ func (s *Server) describeShareOffsets(r *request, g *kmsg.DescribeShareGroupOffs
 		answer.ErrorCode = errorCode(err)
 		return answer
 	}
-	var asked []groups.ShareTopic
+	asked, refused := s.shareTopicsAsked(r, g)
 	var denied []kmsg.DescribeShareGroupOffsetsResponseGroupTopic
-	if g.Topics != nil {
-		asked = []groups.ShareTopic{}
-	}
-	for _, t := range g.Topics {
-		if s.authorize(r, opDescribe, resourceTopic, t.Topic) {
-			asked = append(asked, groups.ShareTopic{Topic: t.Topic, Partitions: t.Partitions})
-			continue
-		}
+	for _, t := range refused {
 		topic := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
 		topic.Topic = t.Topic
 		for _, p := range t.Partitions {
@@ -108,4 +133,19 @@ func (s *Server) describeShareOffsets(r *request, g *kmsg.DescribeShareGroupOffs
 	}
 	answer.Topics = append(answer.Topics, denied...)
 	return answer
+}
+
+// shareTopicsAsked returns what a request names of a group's topics, nil for all, and which of them the caller may not see.
+func (s *Server) shareTopicsAsked(r *request, g *kmsg.DescribeShareGroupOffsetsRequestGroup) (asked []groups.ShareTopic, denied []kmsg.DescribeShareGroupOffsetsRequestGroupTopic) {
+	if g.Topics != nil {
+		asked = []groups.ShareTopic{}
+	}
+	for _, t := range g.Topics {
+		if s.authorize(r, opDescribe, resourceTopic, t.Topic) {
+			asked = append(asked, groups.ShareTopic{Topic: t.Topic, Partitions: t.Partitions})
+		} else {
+			denied = append(denied, t)
+		}
+	}
+	return asked, denied
 }

@@ -141,6 +141,32 @@ var denialCases = []denialCase{
 		r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: name, Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{{CurrentLeaderEpoch: -1}}}}
 		return r
 	}},
+	{24, "as a broker", 31, 4, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrAddPartitionsToTxnRequest()
+		r.Transactions = []kmsg.AddPartitionsToTxnRequestTransaction{{TransactionalID: name, Topics: []kmsg.AddPartitionsToTxnRequestTransactionTopic{{Topic: name, Partitions: []int32{0}}}}}
+		return r
+	}},
+	{25, "", 53, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrAddOffsetsToTxnRequest()
+		r.TransactionalID, r.Group = name, name
+		return r
+	}},
+	{26, "", 53, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrEndTxnRequest()
+		r.TransactionalID = name
+		return r
+	}},
+	{27, "", 31, 1, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrWriteTxnMarkersRequest()
+		r.Markers = []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: 1, Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: name, Partitions: []int32{0, 7}}}}}
+		return r
+	}},
+	{28, "", 53, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrTxnOffsetCommitRequest()
+		r.TransactionalID, r.Group, r.Generation = name, name, -1
+		r.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: name, TopicID: id, Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{}}}}
+		return r
+	}},
 	{29, "", 31, 1, never, func(b *broker, name string, id [16]byte) kmsg.Request { return everyACL() }},
 	{30, "", 31, 1, never, func(b *broker, name string, id [16]byte) kmsg.Request {
 		return createACLsOf(bindingOf("User:a", opRead, resourceTopic, name), bindingOf("no type", opRead, resourceTopic, name))
@@ -225,6 +251,17 @@ var denialCases = []denialCase{
 		r.IncludeClusterAuthorizedOperations = true
 		return r
 	}},
+	{61, "", 29, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrDescribeProducersRequest()
+		r.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: name, Partitions: []int32{0, 7}}}
+		return r
+	}},
+	{65, "", 53, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
+		r := kmsg.NewPtrDescribeTransactionsRequest()
+		r.TransactionalIDs = []string{name}
+		return r
+	}},
+	{66, "", 0, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request { return kmsg.NewPtrListTransactionsRequest() }},
 	{68, "", 30, 0, never, func(b *broker, name string, id [16]byte) kmsg.Request {
 		r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 		r.Group, r.SubscribedTopicNames = name, []string{"t"}

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/txn"
 )
 
 func TestBrokerConfigTable(t *testing.T) {
@@ -221,4 +223,29 @@ func TestDynamicConfigsThatAreNotValidAreIgnored(t *testing.T) {
 	b.stop()
 	b.open(nil)
 	b.wantConfigs(kindTopic, "t", "retention.ms", "604800000 5 type 5:", "max.message.bytes", "2000 3 type 3: message.max.bytes=2000(3) message.max.bytes=1048588(5)")
+}
+
+func TestConfigsOfTransactions(t *testing.T) {
+	c, err := NewBrokerConfig(map[string]string{
+		"transaction.state.log.num.partitions": "3", "transaction.state.log.segment.bytes": "2000000", "transaction.state.log.min.isr": "2",
+		"transaction.max.timeout.ms": "4000", "transactional.id.expiration.ms": "5000",
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "6000", "transaction.remove.expired.transaction.cleanup.interval.ms": "7000",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := txn.Config{
+		Partitions: 3, SegmentBytes: 2_000_000, MinInSyncReplicas: 2, MaxTimeout: 4 * time.Second,
+		IDExpiration: 5 * time.Second, TimeoutInterval: 6 * time.Second, ExpirationInterval: 7 * time.Second,
+	}
+	if got := c.Transactions(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if c.Unverified() {
+		t.Error("transactions are not verified by default")
+	}
+	c.SetDynamic(map[string]string{"transaction.partition.verification.enable": "false"}, nil)
+	if !c.Unverified() {
+		t.Error("transactions are verified after a change to transaction.partition.verification.enable")
+	}
 }

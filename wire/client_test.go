@@ -16,6 +16,7 @@ import (
 
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/txn"
 )
 
 // pipeListener hands out the server's ends of pipes.
@@ -71,9 +72,23 @@ func newServerOn(t *testing.T, fs vfs.FS, config map[string]string) *server {
 	return serveBroker(t, b)
 }
 
-// withGroups gives a broker a group coordinator, of its configuration.
+// withGroups gives a broker a group coordinator and a transaction coordinator, of its configuration.
 func withGroups(b *broker) *broker {
-	b.s.groups = groups.New(groups.Options{Store: b.store, Now: b.time, Config: b.s.config.Groups(b.store)})
+	return b.withCoordinators(groups.Options{})
+}
+
+// withCoordinators gives a broker a group coordinator with options of its own, and a transaction coordinator. They do not
+// run: what they do by themselves is done by their Tick.
+func (b *broker) withCoordinators(o groups.Options) *broker {
+	b.s.txns = txn.New(txn.Options{
+		Store: b.store, Now: b.time, Config: b.s.config.Transactions(),
+		EndOffsets: func(ctx context.Context, partition int32, m txn.Marker) error {
+			return EndOffsets(ctx, b.s.groups, partition, m)
+		},
+	})
+	o.Store, o.Now, o.Config = b.store, b.time, b.s.config.Groups(b.store)
+	o.Verify, o.Unverified = VerifyOffsets(b.s.txns), b.s.config.Unverified
+	b.s.groups = groups.New(o)
 	return b
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -59,6 +60,39 @@ func BenchmarkProduce(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkProduceInTransaction measures the handler for batches of a transaction that is open in the partition already.
+func BenchmarkProduceInTransaction(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10} {
+		b.Run(fmt.Sprintf("batch=%dKiB/acks=all/fs=mem", size>>10), func(b *testing.B) {
+			r := withTransactions(newBenchBroker(b, "mem"))
+			r.topic("t", 1, "segment.bytes", "1073741824")
+			p := r.txnProducer("tx")
+			build := record.NewBuilder(record.BuilderOptions{LeaderEpoch: -1, HasProducer: true, ProducerID: p.ID, ProducerEpoch: p.Epoch, Transactional: true})
+			for build.UncompressedSize() < size-100 {
+				build.Append(record.Record{Timestamp: r.nowMs(), Value: []byte(strings.Repeat("v", 900))})
+			}
+			batch := record.Batch(build.Bytes())
+			count := batch.LastOffsetDelta() + 1
+			call := r.r
+			call.key, call.version = 0, 13
+			b.SetBytes(int64(len(batch)))
+			b.ReportAllocs()
+			for sequence := int32(0); b.Loop(); sequence += count {
+				binary.BigEndian.PutUint64(batch, 0) // the base offset, which the log stamped
+				binary.BigEndian.PutUint32(batch[record.BaseSequencePos:], uint32(sequence))
+				finish, err := r.s.produce(&call, p.request(13, "t", produced{0, setCRC(batch)}))
+				if err != nil {
+					b.Fatal(err)
+				}
+				resp, err := finish(context.Background())
+				if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+					b.Fatalf("error %v, answer %+v", err, resp)
+				}
+			}
+		})
 	}
 }
 

@@ -16,9 +16,11 @@
 //	            | Produce: append  | Produce: wait for the disk, answer
 //	            | others: hand on  | others: call the handler, answer
 //
-// A Produce may start while earlier ones wait for the disk. Every other request is a barrier: the writer comes to it
-// when all before it are answered, and the reader starts nothing after it until it is answered; only the next frame is
-// read ahead. So a parked Fetch holds up what follows it, as in Kafka.
+// A Produce may start while earlier ones wait for the disk. One with the first batch of a transaction for a partition also
+// waits for the transaction coordinator, and does so before its append, in the reader: what comes behind it is appended
+// behind it. Every other request is a barrier: the writer comes to it when all before it are answered, and the reader
+// starts nothing after it until it is answered; only the next frame is read ahead. So a parked Fetch holds up what follows
+// it, as in Kafka.
 //
 // On a listener with SASL the reader first goes through authentication (sasl.go), for which it is the writer too: nothing
 // is handed on before, and nothing is under way when a session is renewed.

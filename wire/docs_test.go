@@ -13,6 +13,7 @@ import (
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/txn"
 )
 
 // TestConfigsPage holds docs/configs.md against the tables; -rewrite writes it.
@@ -230,7 +231,9 @@ func limitsPage() string {
 		{"offsets in one OffsetCommit", "what fits into one batch of `__consumer_offsets`, as in Kafka", "UNKNOWN_SERVER_ERROR for each, without a look at them"},
 		{"bytes of a regular expression of ConsumerGroupHeartbeat", number(fmt.Sprint(groups.MaxRegexBytes)) + "; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},
 		{"steps that the regular expressions of a group take for all topics", number(fmt.Sprint(groups.MaxRegexSteps)) + ", instructions times bytes of names; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION for a new one"},
-		{"bytes that an answer says again of groups and offsets that are named more than once", number(fmt.Sprint(mostRepeated)) + "; Kafka has no such limit", fmt.Sprintf("INVALID_REQUEST for the next that is named again, unless it is a group that takes at most %d bytes more than twice its name", freeRepeat)},
+		{"bytes of a regular expression of ListTransactions", number(fmt.Sprint(txn.MaxPatternBytes)) + "; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},
+		{"steps that it takes for all transactional ids", number(fmt.Sprint(txn.MaxPatternSteps)) + ", instructions times bytes of ids; Kafka has no such limit", "INVALID_REGULAR_EXPRESSION"},
+		{"bytes that an answer says again of groups, transactions and offsets that are named more than once", number(fmt.Sprint(mostRepeated)) + "; Kafka has no such limit", fmt.Sprintf("INVALID_REQUEST for the next that is named again, unless it is a group that takes at most %d bytes more than twice its name", freeRepeat)},
 		{"configs in an answer to DescribeConfigs", number(fmt.Sprint(maxDescribed)), "INVALID_REQUEST for the resources that are too many"},
 		{"bytes of a config's value", number(fmt.Sprint(maxConfigValue)), "INVALID_CONFIG"},
 	} {
@@ -248,7 +251,7 @@ All of Kafka's quotas are enforced, by its formulas and with its order of users 
 
 - ` + "`request_percentage`" + ` counts the time in which a request is decoded and worked on, in percent of one thread: of a Produce
   until it waits for the disk, of a Fetch without its waits. Of requests that change something other than records, and of
-  those of members of groups, only the decoding counts. The time of the network is not counted.
+  those of members of groups and of transactions, only the decoding counts. The time of the network is not counted.
 - A Fetch over its ` + "`request_percentage`" + `, and a ShareFetch over any quota, has its records and makes the client wait.
 - What a client used before there was a quota for it is not counted, and a quota of an address is one of an address or
   ` + "`localhost`" + `, of no other name.

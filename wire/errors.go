@@ -11,6 +11,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/txn"
 )
 
 // codes maps each error that a domain package exports to the one code that Kafka gives for it. The first row that
@@ -45,6 +46,20 @@ var codes = []struct {
 	{groups.ErrUnsupportedAssignor, kerr.UnsupportedAssignor},
 	{groups.ErrInvalidRegex, kerr.InvalidRegularExpression},
 
+	{txn.ErrLoading, kerr.CoordinatorLoadInProgress},
+	{txn.ErrNotAvailable, kerr.CoordinatorNotAvailable},
+	{txn.ErrNotCoordinator, kerr.NotCoordinator},
+	{txn.ErrTooLarge, kerr.UnknownServerError},
+	{txn.ErrInvalidRequest, kerr.InvalidRequest},
+	{txn.ErrInvalidTimeout, kerr.InvalidTransactionTimeout},
+	{txn.ErrInvalidProducerIDMapping, kerr.InvalidProducerIDMapping},
+	{txn.ErrProducerFenced, kerr.ProducerFenced}, // but see fencedCode
+	{txn.ErrConcurrentTransactions, kerr.ConcurrentTransactions},
+	{txn.ErrInvalidTxnState, kerr.InvalidTxnState},
+	{txn.ErrNotInTransaction, kerr.TransactionAbortable},
+	{txn.ErrTransactionalIDNotFound, kerr.TransactionalIDNotFound},
+	{txn.ErrInvalidRegex, kerr.InvalidRegularExpression},
+
 	{share.ErrRecordState, kerr.InvalidRecordState},
 	{share.ErrInvalidRequest, kerr.InvalidRequest},
 	{share.ErrNotInitialized, kerr.UnknownServerError}, // Kafka: SharePartition.fetchPersisterError
@@ -78,8 +93,6 @@ var codes = []struct {
 	{storage.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
 	{storage.ErrInvalidTxnState, kerr.InvalidTxnState},
 	{storage.ErrCoordinatorFenced, kerr.TransactionCoordinatorFenced},
-	// Kafka has no such state. A client takes this code as final.
-	{storage.ErrTransactionsUnsupported, kerr.TransactionalIDAuthorizationFailed},
 
 	{record.ErrTooLarge, kerr.MessageTooLarge},
 	{record.ErrMagic, kerr.InvalidRecord},

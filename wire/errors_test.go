@@ -13,6 +13,7 @@ import (
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/txn"
 )
 
 func TestErrorCodes(t *testing.T) {
@@ -39,6 +40,9 @@ func TestErrorCodes(t *testing.T) {
 		{fmt.Errorf("make the topic: %w: %w", groups.ErrNotAvailable, storage.ErrStorage), 15},
 		{fmt.Errorf("commit: %w: %w", groups.ErrNotCoordinator, storage.ErrStorage), 16},
 		{fmt.Errorf("commit: %w: %w", groups.ErrCommitTooLarge, storage.ErrBatchTooLarge), -1},
+		{fmt.Errorf("add: %w", txn.ErrConcurrentTransactions), 51},
+		{fmt.Errorf("end: %w: %w", txn.ErrNotAvailable, context.Canceled), 15},
+		{fmt.Errorf("write: %w: %w", txn.ErrTooLarge, storage.ErrBatchTooLarge), -1},
 		{context.DeadlineExceeded, 7},
 	}
 	for _, test := range tests {

@@ -104,7 +104,7 @@ func quotaKindOf(key string) (auth.QuotaKind, bool) {
 
 // waitingKeys are the requests whose handlers wait for the disk or for other clients, and do little else: of their time
 // only that of their decoding is counted. A Produce counts until it waits for the disk, a Fetch without its waits.
-var waitingKeys = []int16{8, 11, 12, 13, 14, 19, 20, 21, 22, 30, 31, 33, 37, 42, 43, 44, 47, 49, 51, 68, 76, 78, 79, 91, 92}
+var waitingKeys = []int16{8, 11, 12, 13, 14, 19, 20, 21, 22, 24, 25, 26, 27, 28, 30, 31, 33, 37, 42, 43, 44, 47, 49, 51, 68, 76, 78, 79, 91, 92}
 
 // stopwatch returns the time, and the zero time while no time is counted.
 func (s *Server) stopwatch() time.Time {

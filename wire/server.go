@@ -16,6 +16,7 @@ import (
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
+	"github.com/kaen-log/gateway/txn"
 )
 
 // Options configures a Server. Store and Config must be set.
@@ -23,6 +24,7 @@ type Options struct {
 	Store  *storage.Store
 	Groups *groups.Coordinator
 	Shares *share.State // the share partitions
+	Txns   *txn.Coordinator
 	// Now is the clock for everything that is decided by time; nil is the system's. Socket deadlines always use that.
 	Now func() time.Time
 	// Logger receives what a person running the server should know; nil discards.
@@ -53,6 +55,7 @@ type Server struct {
 	store     *storage.Store
 	groups    *groups.Coordinator
 	shares    *share.State
+	txns      *txn.Coordinator
 	now       func() time.Time
 	logger    *slog.Logger
 	logLevel  *slog.LevelVar
@@ -149,7 +152,7 @@ func New(o Options) (*Server, error) {
 		o.LogLevel = new(slog.LevelVar)
 	}
 	s := &Server{
-		store: o.Store, groups: o.Groups, shares: o.Shares, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
+		store: o.Store, groups: o.Groups, shares: o.Shares, txns: o.Txns, now: o.Now, logger: o.Logger, logLevel: o.LogLevel, config: o.Config, listeners: o.Listeners,
 		apis: apis, authorizer: newAuthorizer(o.Config), maxConns: o.MaxConnections, arrivedAt: arrivedAt, byAPI: newAPICounters(apis),
 	}
 	var secret [32]byte

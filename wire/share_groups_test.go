@@ -25,25 +25,21 @@ func withShareGroups(b *broker) *broker {
 		starts[p] = start
 		return nil
 	}
-	b.s.groups = groups.New(groups.Options{
-		Store: b.store, Now: b.time, Config: b.s.config.Groups(b.store),
-		ShareState: groups.ShareState{
-			Initialize: set, SetStart: set,
-			Delete: func(_ context.Context, p groups.SharePartition) error {
-				mu.Lock()
-				defer mu.Unlock()
-				delete(starts, p)
-				return nil
-			},
-			Summary: func(p groups.SharePartition) (int64, int32, bool) {
-				mu.Lock()
-				defer mu.Unlock()
-				start, ok := starts[p]
-				return start, 1, ok
-			},
+	return b.withCoordinators(groups.Options{ShareState: groups.ShareState{
+		Initialize: set, SetStart: set,
+		Delete: func(_ context.Context, p groups.SharePartition) error {
+			mu.Lock()
+			defer mu.Unlock()
+			delete(starts, p)
+			return nil
 		},
-	})
-	return b
+		Summary: func(p groups.SharePartition) (int64, int32, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			start, ok := starts[p]
+			return start, 1, ok
+		},
+	}})
 }
 
 func shareHeartbeat(memberID string, epoch int32, topics ...string) *kmsg.ShareGroupHeartbeatRequest {

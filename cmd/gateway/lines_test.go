@@ -124,7 +124,7 @@ func TestConsumeStopsAtMarkersAndGapsAtTheEnd(t *testing.T) {
 			t.Fatalf("topic %s is not there", topic)
 		}
 		log, _ := found.Partition(0)
-		a, err := log.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator})
+		a, err := log.Append(b, storage.AppendOptions{Origin: storage.OriginCoordinator, Unverified: true})
 		if err != nil {
 			t.Fatalf("%s: %v", topic, err)
 		}

@@ -20,6 +20,15 @@ func NewBatch() *record.Builder {
 	})
 }
 
+// NewTransactionalBatch begins a batch of records that a coordinator writes within a
+// producer's transaction. The producer gives no sequence for it: Kafka begins at 0 here too.
+func NewTransactionalBatch(producerID int64, epoch int16) *record.Builder {
+	return record.NewBuilder(record.BuilderOptions{
+		LeaderEpoch: record.NoLeaderEpoch, Transactional: true,
+		HasProducer: true, ProducerID: producerID, ProducerEpoch: epoch,
+	})
+}
+
 // Batches reads a log from its start to its high watermark, once it has recovered. Each
 // batch is good until the next; an error is the last. Kafka: CoordinatorLoaderImpl.
 func Batches(log *storage.Log) iter.Seq2[record.Batch, error] {
