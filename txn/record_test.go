@@ -151,7 +151,8 @@ func TestBatchesAreAsKafkaWritesThem(t *testing.T) {
 	})
 }
 
-// What is read of any bytes is what is written of it.
+// What is read of any bytes is what is written of it, and may be asked for anything: what
+// comes of that can be stored, too.
 func FuzzRecord(f *testing.F) {
 	for _, r := range kafkaRecords(f) {
 		f.Add(r[0], r[1])
@@ -168,6 +169,27 @@ func FuzzRecord(f *testing.F) {
 		again, err := parseValue(id, appendValue(nil, got))
 		if err != nil || !reflect.DeepEqual(again, got) {
 			t.Errorf("%x is %+v, and written again %+v, error %v", value, got, again, err)
+		}
+		pending := got.state.prepared()
+		for _, f := range []step{
+			initStep(id, 1000, nil), initStep(id, 1000, &got.Producer),
+			addStep(AddRequest{Producer: got.Producer, Partitions: []Partition{{"t", 1}}}),
+			endStep(EndRequest{Producer: got.Producer, Commit: true}), endStep(EndRequest{Producer: got.Producer, V2: true}),
+			func(nowMs int64, t *transaction, pending bool, _ int64) (*transaction, error) {
+				if pending {
+					return t.complete(nowMs), nil
+				}
+				return t, nil
+			},
+		} {
+			next, err := f(5, got, pending, 77)
+			if err != nil {
+				continue
+			}
+			stored, err := parseValue(id, appendValue(nil, next))
+			if err != nil || stored.state != next.state || stored.Producer != next.Producer {
+				t.Errorf("%+v is followed by %+v, and read as %+v, error %v", got, next, stored, err)
+			}
 		}
 	})
 }
