@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"compare":             {"storage/record"},
 	"wire":                {"auth", "groups", "groups/share", "storage", "storage/record", "storage/vfs", "txn"},
 	"cleaner":             {"storage", "storage/record"},
-	"console":             {"wire", "cleaner", "groups", "storage"}, // only their snapshots
+	"console":             {"wire", "cleaner", "groups", "storage", "txn"}, // only their snapshots
 	"groups":              {"groups/assignor", "groups/runtime", "storage", "storage/record"},
 	"groups/assignor":     {"storage"},
 	"groups/runtime":      {"storage", "storage/record"},

@@ -109,6 +109,7 @@ type Gateway struct {
 	cleaner *cleaner.Cleaner
 	server  *wire.Server
 	groups  *groups.Coordinator
+	txns    *txn.Coordinator
 	logger  *slog.Logger
 	addrs   []net.Addr
 	http    net.Listener // of gateway.http.listen, nil without
@@ -182,7 +183,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	shares := share.New(share.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: config.Shares(store)})
 	// The two coordinators call each other, and neither does so before it runs.
-	transactions := txn.New(txn.Options{
+	g.txns = txn.New(txn.Options{
 		Store: store, Now: o.Now, Logger: o.Logger, Config: config.Transactions(),
 		EndOffsets: func(ctx context.Context, partition int32, m txn.Marker) error {
 			return wire.EndOffsets(ctx, g.groups, partition, m)
@@ -198,14 +199,14 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		CommitTimeout:       time.Duration(config.Int("offsets.commit.timeout.ms")) * time.Millisecond,
 		Config:              config.Groups(store),
 		ShareState:          shareState(shares),
-		Verify:              wire.VerifyOffsets(transactions),
+		Verify:              wire.VerifyOffsets(g.txns),
 		Unverified:          config.Unverified,
 	})
 	g.server, err = wire.New(wire.Options{
 		Store:     store,
 		Groups:    g.groups,
 		Shares:    shares,
-		Txns:      transactions,
+		Txns:      g.txns,
 		Now:       o.Now,
 		Logger:    o.Logger,
 		LogLevel:  o.LogLevel,
@@ -220,7 +221,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	g.cleaner = cleaner.New(cleaner.Options{Store: store, Now: o.Now, Logger: o.Logger, Config: func() cleaner.Config { return cleanerConfig(config) }})
-	g.transactions.run(g, map[string]func(context.Context) error{"transactions": transactions.Run})
+	g.transactions.run(g, map[string]func(context.Context) error{"transactions": g.txns.Run})
 	rest := map[string]func(context.Context) error{
 		"storage": store.Run, "groups": g.groups.Run, "shares": shares.Run, "cleaner": g.cleaner.Run, "wire": g.server.Run,
 	}

@@ -54,7 +54,7 @@ func (g *Gateway) newConsole() *console.Console {
 // snapshot is what the parts say of themselves at the moment.
 func (g *Gateway) snapshot() console.Snapshot {
 	s := console.Snapshot{
-		Storage: g.store.Stats(), Counts: g.store.Counts(), Cleaner: g.cleaner.Stats(), Groups: g.groups.Stats(),
+		Storage: g.store.Stats(), Counts: g.store.Counts(), Cleaner: g.cleaner.Stats(), Groups: g.groups.Stats(), Txns: g.txns.Stats(),
 		Wire: g.server.Stats(), APIs: g.server.APIStats(), Errors: g.server.ErrorStats(),
 	}
 	s.RequestMemory, s.AnswerMemory = g.server.Bounds()

@@ -9,6 +9,7 @@ import (
 	"github.com/kaen-log/gateway/cleaner"
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/txn"
 	"github.com/kaen-log/gateway/wire"
 )
 
@@ -18,6 +19,7 @@ type Snapshot struct {
 	Counts  storage.Counts
 	Cleaner cleaner.Stats
 	Groups  groups.Stats
+	Txns    txn.Stats
 	Wire    wire.Stats
 	APIs    []wire.APIStats
 	Errors  []wire.ErrorStats
@@ -103,6 +105,16 @@ var metrics = []metric{
 		}
 	}},
 	{"gateway_group_partitions_unready", gauge, "Partitions of __consumer_offsets that have not been read yet, or could not be; their groups are not served.", nil, one(func(s *Snapshot) int64 { return int64(s.Groups.Unready) })},
+
+	{"gateway_transactional_ids", gauge, "Transactional ids by the state of their transaction; a state that none is in is not there.", []string{"state"}, func(s *Snapshot, emit emit) {
+		for _, t := range s.Txns.States {
+			emit(float64(t.Count), t.State)
+		}
+	}},
+	{"gateway_transactions_retrying", gauge, "Transactions that are decided and whose end could not be written yet; it is tried again.", nil, one(func(s *Snapshot) int64 { return int64(s.Txns.Retrying) })},
+	{"gateway_transaction_markers_retrying", gauge, "Markers that the ends of those transactions still lack.", nil, one(func(s *Snapshot) int64 { return int64(s.Txns.Markers) })},
+	{"gateway_transaction_partitions_unready", gauge, "Partitions of __transaction_state that have not been read yet, or could not be; their transactional ids are not served.", nil, one(func(s *Snapshot) int64 { return int64(s.Txns.Loading + s.Txns.Failed) })},
+	{"gateway_transactional_ids_unreadable", gauge, "Transactional ids whose last record could not be read at the start.", nil, one(func(s *Snapshot) int64 { return int64(s.Txns.Unreadable) })},
 
 	{"gateway_storage_topics", gauge, "Topics, __consumer_offsets and its like among them.", nil, one(func(s *Snapshot) int64 { return int64(s.Storage.Topics) })},
 	{"gateway_storage_partitions", gauge, "Partitions by status: online; recovering; offline, because of damage; idle, not used since the start.", []string{"status"}, func(s *Snapshot, emit emit) {

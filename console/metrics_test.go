@@ -19,6 +19,7 @@ import (
 	"github.com/kaen-log/gateway/cleaner"
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/txn"
 	"github.com/kaen-log/gateway/wire"
 )
 
@@ -59,6 +60,7 @@ func busy() Snapshot {
 			SetAside: []cleaner.SetAside{{Topic: "payments", Partition: 7, Cause: errors.New("damage")}},
 		},
 		Groups: groups.Stats{Groups: []groups.GroupCount{{Kind: groups.KindClassic, State: "Empty", Count: 40}, {Kind: groups.KindShare, State: "Stable", Count: 41}}, Unready: 42},
+		Txns:   txn.Stats{States: []txn.StateCount{{State: "Empty", Count: 43}, {State: "Ongoing", Count: 44}}, Retrying: 45, Markers: 46, Loading: 20, Failed: 27, Unreadable: 48},
 		Wire: wire.Stats{
 			Connections: 50, Accepted: 51, Refused: 52, Malformed: 54, Unsupported: 55, Throttled: 56, RequestBytes: 57, AnswerBytes: 58,
 			MemoryWaits: 59, Authentications: 60, FailedAuthentications: 61, FetchSessions: 62, FetchSessionPartitions: 63, FetchSessionEvictions: 64,
