@@ -113,6 +113,14 @@ func eachError(resp response, f func(code int16)) {
 		f(r.ErrorCode)
 	case *kmsg.EndTxnResponse:
 		f(r.ErrorCode)
+	case *kmsg.WriteTxnMarkersResponse:
+		for i := range r.Markers {
+			for j := range r.Markers[i].Topics {
+				for k := range r.Markers[i].Topics[j].Partitions {
+					f(r.Markers[i].Topics[j].Partitions[k].ErrorCode)
+				}
+			}
+		}
 	case *kmsg.TxnOffsetCommitResponse:
 		for i := range r.Topics {
 			for j := range r.Topics[i].Partitions {
