@@ -35,7 +35,7 @@ var Normalisers = []Normaliser{
 	{"stored", "in keys and values of __consumer_offsets ids of topics, ids that a broker gave to members and times of the run stand by their names"},
 	{"text", "error messages and documentation are compared as null, empty or <text>; with --strict word for word"},
 	{"size", "sizes of disks, and epochs of the metadata log, are <size> when they are not negative"},
-	{"order", "arrays of structs are sorted by their keys, but for records, headers and synonyms and where the step says that order counts"},
+	{"order", "arrays of structs are sorted by their keys, producers by their ids and aborted transactions by their first offsets, but for records, headers and synonyms and where the step says that order counts"},
 	{"others", "topics, groups, transactional ids and config resources that the run did not make and did not ask for are left out"},
 	{"cut off", "a last batch of a fetch of which a limit has cut the end off is left out; clients ignore it, and whole batches only are as good"},
 	{"ignored", "fields that the step names, with its reason"},
@@ -64,8 +64,10 @@ var keys = []string{"name", "topic", "topicname", "topicid", "resourcetype", "re
 // inOrder are the arrays whose order always counts.
 var inOrder = []string{"records", "headers", "synonyms"}
 
-// byProducer are the arrays of structs whose order is that of their producer ids: a broker hands those out in order.
-var byProducer = []string{"activeproducers"}
+// byNumber are the arrays of structs that have no order of their own, and the field whose number they are put in order by:
+// producer ids are handed out in order, and a reader sorts aborted transactions by where they begin. Kafka:
+// CompletedFetch.abortedTransactions.
+var byNumber = map[string]string{"activeproducers": "producerId", "abortedtransactions": "firstOffset"}
 
 // sets are the arrays of plain values that have no order.
 var sets = []string{"subscribedtopicnames", "partitions"}
@@ -246,8 +248,8 @@ func (w *walk) arrange(at, name string, items []*Node) ([]*Node, []string) {
 			continue
 		}
 		label, order := w.label(at, item)
-		if id, ok := item.Child("producerId").value().(int64); ok && slices.Contains(byProducer, strings.ToLower(name)) {
-			order = fmt.Sprintf("%020d", id)
+		if n, ok := item.Child(byNumber[strings.ToLower(name)]).value().(int64); ok {
+			order = fmt.Sprintf("%020d", n)
 		}
 		kept = append(kept, labelled{item, label, order})
 	}

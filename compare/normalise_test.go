@@ -80,7 +80,7 @@ func TestCoordinatorEpochsHaveNames(t *testing.T) {
 	}
 }
 
-// Transactional ids of others are left out of a listing; producers of a partition stand in the order of their ids.
+// Transactional ids of others are left out of a listing; what has no order of its own is put in one.
 func TestListingsOfTransactionsAreTheRunsOwn(t *testing.T) {
 	array := func(name string, items ...*Node) *Node { return &Node{Name: name, Kind: Array, Children: items} }
 	leaf := func(name string, v any) *Node { return &Node{Name: name, Kind: Leaf, Value: v} }
@@ -102,6 +102,11 @@ func TestListingsOfTransactionsAreTheRunsOwn(t *testing.T) {
 		item(leaf("producerId", int64(4000)), leaf("lastSequence", int64(1))), item(leaf("producerId", int64(30)), leaf("lastSequence", int64(2))))))
 	want = []string{"activeProducers[] 2 elements", "activeProducers[0].producerId <producer id 1>", "activeProducers[0].lastSequence 2",
 		"activeProducers[1].producerId <producer id 2>", "activeProducers[1].lastSequence 1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got = flat("Fetch", item(array("abortedTransactions", item(leaf("firstOffset", int64(10))), item(leaf("firstOffset", int64(9))))))
+	want = []string{"abortedTransactions[] 2 elements", "abortedTransactions[0].firstOffset 9", "abortedTransactions[1].firstOffset 10"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -48,7 +48,7 @@ func (e *exactlyOnce) start(ctx context.Context) {
 func (e *exactlyOnce) live(ctx context.Context, group, id string) error {
 	session, err := kgo.NewGroupTransactSession(append([]kgo.Opt{
 		kgo.SeedBrokers(e.s.Addr), kgo.AlwaysRetryEOF(), kgo.TransactionalID(id), kgo.ConsumerGroup(group), kgo.ConsumeTopics(e.source),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.HeartbeatInterval(200 * time.Millisecond), kgo.SessionTimeout(10 * time.Second), kgo.RebalanceTimeout(10 * time.Second),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
 	}, e.opts...)...)

@@ -357,6 +357,9 @@ func (l *Log) verifyBatches(s *segment, b []byte, position int64) error {
 
 // aborted appends the aborted transactions that overlap [from, to), by first offset. The first segment that can have
 // their markers is i.
+//
+// Differs from Kafka: a reader is told of no transaction that begins behind what it gets; Kafka finds in its sparse index
+// about where that ends (UnifiedLog.addAbortedTransactions, LogSegment.fetchUpperBoundOffset).
 func (v *view) aborted(i int, from, to int64, dst []AbortedTxn) []AbortedTxn {
 	for more := true; more && i <= v.last; i++ {
 		dst, more = v.txnIndex(i).collect(dst, from, to)

@@ -64,7 +64,7 @@ type Listed struct {
 // ListResult is the answer of List.
 type ListResult struct {
 	Transactions  []Listed // by id
-	UnknownStates []string // those of the request that are no states
+	UnknownStates []string // those of the request that are no states, once each
 }
 
 // List returns the transactional ids that meet conditions. A partition that cannot be
@@ -91,18 +91,14 @@ func (c *Coordinator) List(r ListRequest) (ListResult, error) {
 	if err != nil {
 		return ListResult{}, err
 	}
-	var out ListResult
-	for _, s := range r.States {
-		if !slices.Contains(stateNames, s) {
-			out.UnknownStates = append(out.UnknownStates, s)
-		}
-	}
+	chosen, unknown := r.chosen()
+	out := ListResult{UnknownStates: unknown}
 	nowMs := c.o.Now().UnixMilli()
 	for _, w := range all {
 		w.mu.Lock()
 		if w.ready() == nil {
 			for _, e := range w.entries {
-				if t := e.t; t != nil && r.wants(t, nowMs) {
+				if t := e.t; t != nil && chosen.wants(t, nowMs) {
 					out.Transactions = append(out.Transactions, Listed{t.id, t.ID, t.state.String()})
 				}
 			}
@@ -116,11 +112,38 @@ func (c *Coordinator) List(r ListRequest) (ListResult, error) {
 	return out, nil
 }
 
-// wants says whether a transaction meets the conditions, without the pattern.
-func (r *ListRequest) wants(t *transaction, nowMs int64) bool {
-	return (len(r.States) == 0 || slices.Contains(r.States, t.state.String())) &&
-		(len(r.ProducerIDs) == 0 || slices.Contains(r.ProducerIDs, t.ID)) &&
-		(r.MinDuration < 0 || nowMs-t.startMs > r.MinDuration.Milliseconds())
+// chosen is what a ListRequest asks for, as it is looked up: there may be many transactional
+// ids, and as many conditions as a request has room for.
+type chosen struct {
+	states    map[string]bool // all states when empty
+	producers map[int64]bool  // all producers when empty
+	minMs     int64           // negative for any
+}
+
+// chosen returns what the request asks for, without the pattern, and once each those of its
+// states that are none.
+func (r *ListRequest) chosen() (c chosen, unknown []string) {
+	c = chosen{states: make(map[string]bool), producers: make(map[int64]bool, len(r.ProducerIDs)), minMs: -1}
+	for _, s := range r.States {
+		if !c.states[s] && !slices.Contains(stateNames, s) {
+			unknown = append(unknown, s)
+		}
+		c.states[s] = true
+	}
+	for _, id := range r.ProducerIDs {
+		c.producers[id] = true
+	}
+	if r.MinDuration >= 0 {
+		c.minMs = r.MinDuration.Milliseconds()
+	}
+	return c, unknown
+}
+
+// wants says whether a transaction meets the conditions.
+func (c *chosen) wants(t *transaction, nowMs int64) bool {
+	return (len(c.states) == 0 || c.states[t.state.String()]) &&
+		(len(c.producers) == 0 || c.producers[t.ID]) &&
+		(c.minMs < 0 || nowMs-t.startMs > c.minMs)
 }
 
 // Available says whether the coordinator of an id answers: nil, ErrLoading,

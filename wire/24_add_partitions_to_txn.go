@@ -17,6 +17,8 @@ import (
 //
 // Clients use versions 0 to 3, before they write; those with transaction.version 2 do not ask at all. All partitions of a
 // transaction are added, or none.
+// No client may add a partition of an internal topic, or it could have markers written among the coordinators' records:
+// those of __consumer_offsets join by AddOffsetsToTxn.
 //
 // Kafka: KafkaApis.handleAddPartitionsToTxnRequest.
 //
@@ -115,7 +117,7 @@ func (s *Server) checkJoining(r *request, t *kmsg.AddPartitionsToTxnRequestTrans
 	for i := range t.Topics {
 		name, code := t.Topics[i].Topic, int16(0)
 		topic, ok := s.store.Topic(name)
-		if r.version < 4 && !storage.IsInternalTopic(name) && !s.authorize(r, opWrite, resourceTopic, name) {
+		if r.version < 4 && (storage.IsInternalTopic(name) || !s.authorize(r, opWrite, resourceTopic, name)) {
 			code = kerr.TopicAuthorizationFailed.Code
 		} else if !ok {
 			code = kerr.UnknownTopicOrPartition.Code

@@ -226,6 +226,25 @@ func TestAddPartitionsToTxnOfBrokers(t *testing.T) {
 	}
 }
 
+// TestClientsAddNoInternalTopics asks as clients for partitions that only coordinators write to.
+func TestClientsAddNoInternalTopics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := withTransactions(newRunningBroker(t, nil))
+		b.topic("t", 1)
+		if _, err := b.s.groups.EnsureTopic(); err != nil {
+			t.Fatal(err)
+		}
+		p := b.txnProducer("tx")
+		asked := map[string][]int32{"__consumer_offsets": {0}, "__share_group_state": {0}, "__transaction_state": {0}, "t": {0}}
+		for v := range int16(4) {
+			b.wantAdded("internal topics", p.addRequest(v, asked), "__consumer_offsets-0 29", "__share_group_state-0 29", "__transaction_state-0 29", "t-0 55")
+		}
+		if got := p.partitions(); len(got) != 0 {
+			t.Errorf("%v are in the transaction, want none", got)
+		}
+	})
+}
+
 // TestAddPartitionsToTxnIsAuthorized asks as one who may do a part of it.
 func TestAddPartitionsToTxnIsAuthorized(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -245,13 +264,13 @@ func TestAddPartitionsToTxnIsAuthorized(t *testing.T) {
 		b.allow(opWrite, resourceTransactionalID, "t+")
 		b.allow(opWrite, resourceTopic, "mine")
 		for v := range int16(4) {
-			b.wantAdded("without WRITE of a topic", p.addRequest(v, all), "__consumer_offsets-0 55", "ghost-0 29", "mine-0 55", "theirs-0 29")
+			b.wantAdded("without WRITE of a topic", p.addRequest(v, all), "__consumer_offsets-0 29", "ghost-0 29", "mine-0 55", "theirs-0 29")
 		}
 		if got := p.partitions(); len(got) != 0 {
 			t.Errorf("%v are in the transaction, want none", got)
 		}
 		for v := range int16(4) {
-			b.wantAdded("with WRITE", p.addRequest(v, map[string][]int32{"__consumer_offsets": {0}, "mine": {0}}), "__consumer_offsets-0 0", "mine-0 0")
+			b.wantAdded("with WRITE", p.addRequest(v, map[string][]int32{"mine": {0}}), "mine-0 0")
 		}
 		for _, v := range []int16{4, 5} {
 			req := kmsg.NewPtrAddPartitionsToTxnRequest()

@@ -46,15 +46,16 @@ func (c *produceCall) verify(s *Server, r *request, req *kmsg.ProduceRequest) er
 	// To send the request once more costs more than a wait here, and would come later than the end of the markers of the
 	// producer's last transaction, which is what it most likely waits for.
 	patience := min(time.Duration(s.config.Int("add.partitions.to.txn.retry.backoff.max.ms"))*time.Millisecond, s.requestTimeout())
+	ctx := r.context()
 	for deadline := s.now().Add(patience); ; {
-		err := c.askCoordinator(r.context(), s, txn.AddRequest{TransactionalID: *req.TransactionID, Producer: producer, V2: req.Version >= produceAdds}, req)
-		if !errors.Is(err, txn.ErrConcurrentTransactions) || req.Version < produceAdds || !s.now().Before(deadline) {
+		err := c.askCoordinator(ctx, s, txn.AddRequest{TransactionalID: *req.TransactionID, Producer: producer, V2: req.Version >= produceAdds}, req)
+		if !errors.Is(err, txn.ErrConcurrentTransactions) || req.Version < produceAdds || ctx.Err() != nil || !s.now().Before(deadline) {
 			break
 		}
 		pause := time.NewTimer(time.Duration(s.config.Int("add.partitions.to.txn.retry.backoff.ms")) * time.Millisecond)
 		select {
 		case <-pause.C:
-		case <-r.context().Done():
+		case <-ctx.Done():
 		}
 		pause.Stop()
 	}

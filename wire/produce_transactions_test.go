@@ -341,6 +341,33 @@ func TestStopDoesNotWaitForTheCoordinator(t *testing.T) {
 	})
 }
 
+// TestStopEndsTheTriesOfAProduce stops a server while a Produce waits for the end of its producer's last transaction.
+func TestStopEndsTheTriesOfAProduce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		withTransactions(s.broker)
+		s.topic("t", 2)
+		p := s.txnProducer("tx")
+		p.mustProduce("t", 0, "a")
+		s.onSync("t-0", func() error { <-time.After(time.Minute); return nil })
+		next, err := s.s.txns.End(t.Context(), txn.EndRequest{TransactionalID: "tx", Producer: p.Producer, Commit: true, V2: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Producer, p.next = next, map[fetchKey]int32{}
+		c := s.dial(t)
+		req := p.request(13, "t", p.batch("t", 1, "b"))
+		id := c.send(req)
+		synctest.Wait()
+		began := time.Now()
+		go func() { _ = s.s.Shutdown(context.Background()) }()
+		got := c.receive(req, id).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		if after := time.Since(began); got.ErrorCode != 51 || after != 0 {
+			t.Errorf("error %d after %v, want 51 at once", got.ErrorCode, after)
+		}
+	})
+}
+
 func TestTransactionThatTheDiskRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := withTransactions(newRunningBroker(t, nil))

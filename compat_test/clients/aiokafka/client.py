@@ -86,6 +86,28 @@ class Client:
                     records.append(Record(m.partition, m.key, m.value, list(m.headers), m.timestamp, m.offset))
         return records
 
+    async def transact(self, id, topic, records, group, offset, commit):
+        async with AIOKafkaProducer(bootstrap_servers=self.address, transactional_id=id) as producer:
+            await producer.begin_transaction()
+            for r in records:
+                await producer.send_and_wait(topic, r.value, r.key, r.partition, r.timestamp)
+            await producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, group)
+            if commit:
+                await producer.commit_transaction()
+            else:
+                await producer.abort_transaction()
+
+    async def read_committed(self, topic, n):
+        where = TopicPartition(topic, 0)
+        records = []
+        async with AIOKafkaConsumer(bootstrap_servers=self.address, isolation_level="read_committed") as consumer:
+            consumer.assign([where])
+            consumer.seek(where, 0)
+            while len(records) < n:
+                m = await asyncio.wait_for(consumer.getone(where), WAIT)
+                records.append(Record(m.partition, m.key, m.value, list(m.headers), m.timestamp, m.offset))
+        return records
+
     async def earliest(self, topic, partition):
         where = TopicPartition(topic, partition)
         async with self.consumer() as consumer:

@@ -106,6 +106,35 @@ class Client:
         consumer.close()
         return records
 
+    def transact(self, id, topic, records, group, offset, commit):
+        producer = Producer({"bootstrap.servers": self.address, "transactional.id": id})
+        producer.init_transactions(WAIT)
+        producer.begin_transaction()
+        for r in records:
+            producer.produce(topic, r.value, r.key, r.partition, timestamp=r.timestamp)
+        consumer = self.consumer(group)
+        where = [TopicPartition(topic, 0, offset)]
+        producer.send_offsets_to_transaction(where, consumer.consumer_group_metadata(), WAIT)
+        consumer.close()
+        if commit:
+            producer.commit_transaction(WAIT)
+        else:
+            producer.flush(WAIT)
+            producer.abort_transaction(WAIT)
+
+    def read_committed(self, topic, n):
+        consumer = self.consumer()  # the client reads committed records unless it is told otherwise
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        records = []
+        while len(records) < n:
+            message = consumer.poll(WAIT)
+            if message is None:
+                raise RuntimeError(f"nothing for {WAIT} s after {len(records)} records")
+            if message.error() is None:
+                records.append(Record(0, message.key(), message.value(), [], message.timestamp()[1], message.offset()))
+        consumer.close()
+        return records
+
     def earliest(self, topic, partition):
         consumer = self.consumer()
         first, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), WAIT)

@@ -33,6 +33,7 @@ public class Main {
             feature("delete-records", administration::deleteRecords);
             feature("idempotent", records::idempotent);
             feature("commit-resume", offsets::commitResume);
+            feature("transaction", new Transactions(cluster)::transaction);
             feature("group-balance", groups::balance);
             feature("group-join-leave", groups::joinLeave);
             feature("group-kill", groups::kill);

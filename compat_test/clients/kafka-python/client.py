@@ -74,6 +74,35 @@ class Client:
         consumer.close()
         return records
 
+    def transact(self, id, topic, records, group, offset, commit):
+        producer = KafkaProducer(bootstrap_servers=self.address, transactional_id=id)
+        producer.init_transactions()
+        producer.begin_transaction()
+        for r in records:
+            producer.send(topic, r.value, r.key, r.headers, r.partition, r.timestamp)
+        producer.flush(WAIT)
+        producer.send_offsets_to_transaction({TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}, group)
+        if commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+        producer.close()
+
+    def read_committed(self, topic, n):
+        consumer = KafkaConsumer(bootstrap_servers=self.address, isolation_level="read_committed")
+        where = TopicPartition(topic, 0)
+        consumer.assign([where])
+        consumer.seek(where, 0)
+        records = []
+        while len(records) < n:
+            polled = consumer.poll(timeout_ms=WAIT * 1000)
+            if not polled:
+                raise RuntimeError(f"nothing for {WAIT} s after {len(records)} records")
+            for found in polled.values():
+                records += [Record(m.partition, m.key, m.value, list(m.headers), m.timestamp, m.offset) for m in found]
+        consumer.close()
+        return records
+
     def earliest(self, topic, partition):
         consumer = self.consumer()
         where = TopicPartition(topic, partition)

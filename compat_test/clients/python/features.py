@@ -14,6 +14,9 @@ A client is a class whose methods each do one thing with a broker, in the way it
     delete_before(topic, partition, offset)
     commit(group, topic, partition, offset)     as a consumer that has assigned the partition to itself
     committed(group, topic, partition)          an offset, or None
+    transact(id, topic, records, group, offset, commit)
+                                                records, and an offset of partition 0 for the group, in one transaction
+    read_committed(topic, n)                    the first records of partition 0 that a reader of committed records gets
 
 They raise what their client raises. The functions below are the features, named and ordered as in ../features.
 """
@@ -149,6 +152,17 @@ def commit_resume(client, topic):
     offset = client.committed(group, topic, 0)
     equal("committed offset", offset, 5)
     same_records(client.read(topic, {0: offset}), records[5:])
+
+
+def transaction(client, topic):
+    group = topic + "-group"
+    create(client, topic, 1, {})
+    records = plain(30, 0)
+    for i, commit in enumerate([True, False, True]):
+        client.transact(topic + "-id", topic, records[10 * i : 10 * (i + 1)], group, 10 + i, commit)
+        want = [10, 10, 12][i]  # that of the one that was aborted does not count
+        equal("committed offset", until(lambda n: n == want, client.committed, group, topic, 0), want)
+    same_records(client.read_committed(topic, 20), records[:10] + records[20:])
 
 
 def create(client, topic, partitions, configs):

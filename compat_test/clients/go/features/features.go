@@ -33,6 +33,10 @@ type Client interface {
 	DeleteBefore(ctx context.Context, topic string, partition int, offset int64) error
 	// Commit and Committed are those of a consumer that has assigned the partition to itself.
 	Commit(ctx context.Context, group, topic string, partition int, offset int64) error
+	// Transact produces records and commits the offset for the group in one transaction, which it commits or aborts.
+	Transact(ctx context.Context, id, topic string, records []Record, group string, offset int64, commit bool) error
+	// ReadCommitted returns the first records of partition 0 that a reader of committed records gets.
+	ReadCommitted(ctx context.Context, topic string, n int) ([]Record, error)
 	// Committed returns -1 when there is none.
 	Committed(ctx context.Context, group, topic string, partition int) (int64, error)
 	GroupClient
@@ -84,6 +88,7 @@ var all = []struct {
 	{"idempotent", idempotent},
 	{"delete-topic", deleteTopic},
 	{"commit-resume", commitResume},
+	{"transaction", transaction},
 	{"group-balance", groupBalance(Eager)},
 	{"group-join-leave", groupJoinLeave},
 	{"group-kill", groupKill},
@@ -248,6 +253,27 @@ func commitResume(ctx context.Context, c Client, topic string) error {
 	}
 	got, err := c.Read(ctx, topic, map[int]int64{0: offset})
 	return cmp.Or(err, same(got, records[5:]))
+}
+
+func transaction(ctx context.Context, c Client, topic string) error {
+	if err := create(ctx, c, topic, 1, nil); err != nil {
+		return err
+	}
+	records, group := plain(30, 0, time.Millisecond), topic+"-group"
+	for i, commit := range []bool{true, false, true} {
+		if err := c.Transact(ctx, topic+"-id", topic, records[10*i:10*(i+1)], group, int64(10+i), commit); err != nil {
+			return err
+		}
+		// That of the one that was aborted does not count.
+		want := []int64{10, 10, 12}[i]
+		counts := func(offset int64) bool { return offset == want }
+		offset, err := until(ctx, counts, func() (int64, error) { return c.Committed(ctx, group, topic, 0) })
+		if err = cmp.Or(err, equal("committed offset", offset, want)); err != nil {
+			return err
+		}
+	}
+	got, err := c.ReadCommitted(ctx, topic, 20)
+	return cmp.Or(err, same(got, slices.Concat(records[:10], records[20:])))
 }
 
 // create makes a topic, and waits until it is in the metadata.

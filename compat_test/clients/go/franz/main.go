@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -217,4 +218,74 @@ func (c *client) Committed(ctx context.Context, group, topic string, partition i
 	fetched, err := c.admin.FetchOffsetsForTopics(ctx, group, topic)
 	offset, _ := fetched.Lookup(topic, int32(partition))
 	return offset.At, errors.Join(err, offset.Err)
+}
+
+func (c *client) Transact(ctx context.Context, id, topic string, records []features.Record, group string, offset int64, commit bool) error {
+	cl, err := c.with(kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	if err := cl.BeginTransaction(); err != nil {
+		return err
+	}
+	var sent []*kgo.Record
+	for _, r := range records {
+		sent = append(sent, &kgo.Record{Topic: topic, Partition: int32(r.Partition), Key: r.Key, Value: r.Value, Timestamp: r.Time})
+	}
+	if err := cl.ProduceSync(ctx, sent...).FirstErr(); err != nil {
+		return err
+	}
+	if err := c.addOffset(ctx, cl, id, topic, group, offset); err != nil {
+		return err
+	}
+	return cl.EndTransaction(ctx, kgo.TransactionEndTry(commit))
+}
+
+// addOffset is what a GroupTransactSession does for members of a group.
+func (c *client) addOffset(ctx context.Context, cl *kgo.Client, id, topic, group string, offset int64) error {
+	producer, epoch, err := cl.ProducerID(ctx)
+	if err != nil {
+		return err
+	}
+	add := kmsg.NewPtrAddOffsetsToTxnRequest()
+	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = id, producer, epoch, group
+	added, err := add.RequestWith(ctx, cl)
+	if err = cmp.Or(err, kerr.ErrorForCode(added.ErrorCode)); err != nil {
+		return err
+	}
+	request := kmsg.NewPtrTxnOffsetCommitRequest()
+	request.TransactionalID, request.ProducerID, request.ProducerEpoch, request.Group, request.Generation = id, producer, epoch, group, -1
+	topics, err := c.admin.ListTopics(ctx, topic)
+	if err != nil {
+		return err
+	}
+	t, p := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	t.Topic, t.TopicID, t.Partitions = topic, topics[topic].ID, append(t.Partitions, p)
+	request.Topics = append(request.Topics, t)
+	committed, err := request.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(committed.Topics[0].Partitions[0].ErrorCode)
+}
+
+func (c *client) ReadCommitted(ctx context.Context, topic string, n int) ([]features.Record, error) {
+	cl, err := c.with(kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	var records []features.Record
+	for len(records) < n {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, err
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			records = append(records, features.Record{Partition: int(r.Partition), Key: r.Key, Value: r.Value, Time: r.Timestamp, Offset: r.Offset})
+		})
+	}
+	return records, nil
 }

@@ -216,3 +216,11 @@ func (c *client) Committed(ctx context.Context, group, topic string, partition i
 	found := answer.Topics[topic][0]
 	return found.CommittedOffset, errors.Join(answer.Error, found.Error)
 }
+
+func (c *client) Transact(context.Context, string, string, []features.Record, string, int64, bool) error {
+	return features.Unsupported("kafka-go's writers have no transactions")
+}
+
+func (c *client) ReadCommitted(context.Context, string, int) ([]features.Record, error) {
+	return nil, features.Unsupported("kafka-go's writers have no transactions")
+}

@@ -194,3 +194,62 @@ func (c *client) Committed(_ context.Context, group, topic string, partition int
 	offset, _ := managed.NextOffset()
 	return offset, errors.Join(managed.Close(), offsets.Close())
 }
+
+func (c *client) Transact(_ context.Context, id, topic string, records []features.Record, group string, offset int64, commit bool) error {
+	cfg := config()
+	cfg.Producer.Return.Successes = true
+	cfg.Producer.RequiredAcks = sarama.WaitForAll
+	cfg.Producer.Partitioner = sarama.NewManualPartitioner
+	cfg.Producer.Idempotent = true
+	cfg.Producer.Transaction.ID = id
+	cfg.Net.MaxOpenRequests = 1
+	producer, err := sarama.NewSyncProducer(c.addresses(), cfg)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	if err := producer.BeginTxn(); err != nil {
+		return err
+	}
+	var messages []*sarama.ProducerMessage
+	for _, r := range records {
+		messages = append(messages, &sarama.ProducerMessage{
+			Topic: topic, Partition: int32(r.Partition), Timestamp: r.Time, Key: sarama.ByteEncoder(r.Key), Value: sarama.ByteEncoder(r.Value),
+		})
+	}
+	if err := producer.SendMessages(messages); err != nil {
+		return err
+	}
+	offsets := map[string][]*sarama.PartitionOffsetMetadata{topic: {{Partition: 0, Offset: offset}}}
+	if err := producer.AddOffsetsToTxn(offsets, group); err != nil {
+		return err
+	}
+	if !commit {
+		return producer.AbortTxn()
+	}
+	return producer.CommitTxn()
+}
+
+func (c *client) ReadCommitted(ctx context.Context, topic string, n int) ([]features.Record, error) {
+	cfg := config()
+	cfg.Consumer.IsolationLevel = sarama.ReadCommitted
+	consumer, err := sarama.NewConsumer(c.addresses(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer consumer.Close()
+	partition, err := consumer.ConsumePartition(topic, 0, sarama.OffsetOldest)
+	if err != nil {
+		return nil, err
+	}
+	var records []features.Record
+	for len(records) < n {
+		select {
+		case m := <-partition.Messages():
+			records = append(records, record(m))
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return records, partition.Close()
+}
