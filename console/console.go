@@ -18,7 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// What a client may take. Who sends garbage, or takes its time, loses its connection, and keeps at most one of few.
+// What a client may take. Who sends garbage, or takes its time, loses its connection, and so does who says nothing when
+// somebody else comes.
 const (
 	mostConnections = 32
 	maxHeaderBytes  = 16 << 10
@@ -70,13 +71,16 @@ func New(o Options) *Console {
 	mux.HandleFunc("GET /ready", c.sayReady)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "/metrics\n/health\n/ready") })
 	c.server = http.Server{
-		Handler: mux, ErrorLog: faults,
+		Handler: answering(mux), ErrorLog: faults,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
-		ConnState: func(_ net.Conn, state http.ConnState) {
+		ConnContext:    func(ctx context.Context, nc net.Conn) context.Context { return context.WithValue(ctx, connKey{}, nc) },
+		ConnState: func(nc net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew:
 				c.serving.Add(1)
+			case http.StateIdle:
+				nc.(*conn).setAnswered(false)
 			case http.StateClosed, http.StateHijacked:
 				c.serving.Done()
 			}
@@ -96,6 +100,20 @@ func (c *Console) Run(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("http: %w", err)
+}
+
+// connKey is the key of the connection in a request's context.
+type connKey struct{}
+
+// answering notes that a connection is being answered, until it is idle. Not so for a request with a body, which nothing
+// here reads: net/http waits for the rest of it before the answer goes out, and the client may never send it.
+func answering(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			r.Context().Value(connKey{}).(*conn).setAnswered(true)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // sayReady answers /ready.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -173,23 +174,98 @@ func TestSlowAndStrangeClientsAreCutOff(t *testing.T) {
 // wait lets time pass in a bubble.
 func wait(d time.Duration) { <-time.After(d) }
 
-func TestConnectionsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t)
-		for range mostConnections {
-			s.dial()
-		}
-		began := time.Now()
-		if status, _ := s.do("GET /health"); status != 200 {
-			t.Errorf("got %d, want 200", status)
-		}
-		if took := time.Since(began); took != headerTimeout {
-			t.Errorf("one more is served after %s, want %s: when those that say nothing are cut off", took, headerTimeout)
-		}
-	})
+// isClosed reports whether the console has closed a connection to which it has nothing to say.
+func isClosed(c net.Conn) bool {
+	err := c.SetReadDeadline(time.Now().Add(time.Nanosecond))
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+	}
+	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestStopEndsEveryConnection has connections in each state when it stops, among them one that waits for a place.
+// TestTheConnectionThatIsSilentLongestMakesRoom has as many that say nothing, or not enough, as there may be.
+func TestTheConnectionThatIsSilentLongestMakesRoom(t *testing.T) {
+	for _, c := range []struct{ name, first, second string }{
+		{"new", "", ""},
+		{"half a header", "GET /metr", "ics HTTP/1.1\r\n"},
+		{"half a body", "POST /metrics HTTP/1.1\r\nHost: g\r\nContent-Length: 100\r\n\r\n", "half"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t)
+			var conns []net.Conn
+			for range mostConnections {
+				conn := s.dial()
+				_, _ = io.WriteString(conn, c.first)
+				synctest.Wait() // until it is received
+				conns = append(conns, conn)
+			}
+			spoke := c.second != ""
+			if spoke { // the first is not silent longest then
+				_, _ = io.WriteString(conns[0], c.second)
+			}
+			synctest.Wait()
+			began := time.Now()
+			for _, path := range []string{"/health", "/ready", "/metrics"} {
+				if status, _ := s.do("GET " + path); status != 200 {
+					t.Errorf("%s: %s: got %d, want 200", c.name, path, status)
+				}
+				synctest.Wait()
+			}
+			if took := time.Since(began); took != 0 {
+				t.Errorf("%s: one more is served after %s, want at once", c.name, took)
+			}
+			for i, conn := range conns {
+				if got, want := isClosed(conn), spoke && i == 1 || !spoke && i == 0; got != want {
+					t.Errorf("%s: connection %d: closed %t, want %t: only who was silent longest", c.name, i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestConnectionsThatAreAnsweredKeepTheirPlaces has all of them be in the middle of their answers.
+func TestConnectionsThatAreAnsweredKeepTheirPlaces(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		takes bool // one of them takes its answer, and keeps its connection
+		after time.Duration
+	}{
+		{"nobody takes the answer", false, writeTimeout},
+		{"one does", true, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t)
+			var conns []net.Conn
+			for range mostConnections {
+				conn := s.dial()
+				_, _ = io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n")
+				conns = append(conns, conn)
+			}
+			synctest.Wait()
+			began := time.Now()
+			if c.takes {
+				go func() {
+					wait(c.after)
+					resp, err := http.ReadResponse(bufio.NewReader(conns[7]), nil)
+					if err == nil {
+						_, err = io.Copy(io.Discard, resp.Body)
+					}
+					if err != nil {
+						t.Errorf("%s: the answer: %v", c.name, err)
+					}
+				}()
+			}
+			if status, _ := s.do("GET /health"); status != 200 {
+				t.Errorf("%s: got %d, want 200", c.name, status)
+			}
+			if took := time.Since(began); took != c.after {
+				t.Errorf("%s: one more is served after %s, want %s", c.name, took, c.after)
+			}
+		})
+	}
+}
+
+// TestStopEndsEveryConnection has connections in each state when it stops, and no room for another.
 func TestStopEndsEveryConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

@@ -8,52 +8,82 @@ import (
 	"time"
 )
 
-// listener accepts so many connections at a time, and closes them all when it is closed.
+// listener has so many connections at a time, and closes them all when it is closed. One more makes the one leave that
+// has been silent longest, so that nobody keeps others out by saying nothing; one that is being answered never leaves.
 type listener struct {
 	net.Listener
-	logger *slog.Logger
-	places chan struct{} // has one for each connection
-	closed chan struct{}
+	logger  *slog.Logger
+	most    int
+	changed chan struct{} // has one when a connection ended, or is not being answered any more
+	closed  chan struct{}
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu; nil once it is closed
+	heard uint64             // guarded by mu; how often a connection came or received something
 }
 
 // conn is one of a listener's.
 type conn struct {
 	net.Conn
-	of *listener
+	of       *listener
+	heard    uint64 // guarded by of.mu; what of.heard was when it came or received something last
+	answered bool   // guarded by of.mu; whether it is being answered
 }
 
 func newListener(l net.Listener, most int, logger *slog.Logger) *listener {
-	return &listener{Listener: l, logger: logger, places: make(chan struct{}, most), closed: make(chan struct{}), conns: map[*conn]struct{}{}}
+	return &listener{
+		Listener: l, logger: logger, most: most, changed: make(chan struct{}, 1), closed: make(chan struct{}), conns: map[*conn]struct{}{},
+	}
 }
 
-// Accept waits for a place and for a connection. The error is net.ErrClosed, once the listener is closed.
+// Accept waits for a connection and for room for it. The error is net.ErrClosed, once the listener is closed.
 func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
 	inner, err := l.accept()
 	if err != nil {
-		<-l.places
 		return nil, err
 	}
 	c := &conn{Conn: inner, of: l}
+	for {
+		room, silent, err := l.admit(c)
+		if silent != nil {
+			_ = silent.Conn.Close()
+		}
+		if err != nil {
+			_ = inner.Close()
+			return nil, err
+		}
+		if room {
+			return c, nil
+		}
+		select {
+		case <-l.changed:
+		case <-l.closed:
+		}
+	}
+}
+
+// admit makes c one of the connections, if there is room. silent is one that had to leave for it, and is still to be closed.
+func (l *listener) admit(c *conn) (room bool, silent *conn, err error) {
 	l.mu.Lock()
-	open := l.conns != nil
-	if open {
-		l.conns[c] = struct{}{}
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		return false, nil, net.ErrClosed
 	}
-	l.mu.Unlock()
-	if !open {
-		<-l.places
-		_ = inner.Close()
-		return nil, net.ErrClosed
+	if len(l.conns) >= l.most {
+		for other := range l.conns {
+			if !other.answered && (silent == nil || other.heard < silent.heard) {
+				silent = other
+			}
+		}
+		if silent == nil {
+			return false, nil, nil
+		}
+		delete(l.conns, silent)
 	}
-	return c, nil
+	l.conns[c] = struct{}{}
+	l.heard++
+	c.heard = l.heard
+	return true, silent, nil
 }
 
 // accept waits for a connection, and tries again when that fails: clients of Kafka are not to suffer from it.
@@ -90,9 +120,37 @@ func (l *listener) Close() error {
 	err := l.Listener.Close()
 	for c := range conns {
 		_ = c.Conn.Close()
-		<-l.places
 	}
 	return err
+}
+
+// change has Accept look for room once more.
+func (l *listener) change() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.of.mu.Lock()
+		c.of.heard++
+		c.heard = c.of.heard
+		c.of.mu.Unlock()
+	}
+	return n, err
+}
+
+// setAnswered says whether the connection is being answered.
+func (c *conn) setAnswered(is bool) {
+	c.of.mu.Lock()
+	c.answered = is
+	c.of.mu.Unlock()
+	if !is {
+		c.of.change()
+	}
 }
 
 // Close gives the connection's place to another.
@@ -104,6 +162,6 @@ func (c *conn) Close() error {
 	if !open {
 		return net.ErrClosed
 	}
-	<-c.of.places
+	c.of.change()
 	return c.Conn.Close()
 }

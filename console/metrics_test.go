@@ -152,8 +152,9 @@ func TestMetricsPage(t *testing.T) {
 		"- `/ready`: 200 while clients are served, 503 once the gateway is stopping. Partitions may still recover then:\n" +
 		"  `gateway_storage_recovered` says when they have.\n\n" +
 		"Whoever reaches the address may read them: there is no authentication and no TLS. The log names the address\n" +
-		"at the start, so that port 0 can be asked for. At most " + fmt.Sprint(mostConnections) + " connections are open at a time, and further ones wait;\n" +
-		"a request has to come within " + readTimeout.String() + ", its answer has to be taken within " + writeTimeout.String() + ".\n\n" +
+		"at the start, so that port 0 can be asked for. At most " + fmt.Sprint(mostConnections) + " connections are open at a time: for\n" +
+		"a further one that is closed which has sent nothing for longest, and it waits only while all are being answered. A\n" +
+		"request has to come within " + readTimeout.String() + ", its answer has to be taken within " + writeTimeout.String() + ".\n\n" +
 		"A scrape costs nothing on the way of a request. No metric has a label for a client, and topics are named only where a\n" +
 		"partition is in trouble. Counters start at 0 with the process.\n\n" +
 		"| name | type | labels | |\n| --- | --- | --- | --- |\n")
