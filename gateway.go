@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kaen-log/gateway/cleaner"
+	"github.com/kaen-log/gateway/console"
 	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/groups/share"
 	"github.com/kaen-log/gateway/storage"
@@ -162,8 +163,12 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	wanted := storageOptions.OpenFiles
 	limit := vfs.Descriptors()
-	var most int64
-	storageOptions.OpenFiles, most = divideDescriptors(limit, wanted)
+	address := config.String("gateway.http.listen")
+	var http, most int64
+	if address != "" {
+		http = console.Descriptors
+	}
+	storageOptions.OpenFiles, most = divideDescriptors(limit, wanted, http)
 	if storageOptions.OpenFiles < wanted {
 		o.Logger.Warn("few descriptors: fewer data files stay open and fewer connections are accepted",
 			"limit", limit, "files", storageOptions.OpenFiles, "files_wanted", wanted, "connections", most)
@@ -175,7 +180,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{store: store, logger: o.Logger, done: make(chan struct{})}
 	bound, err := g.listen(ctx, listeners)
 	if err == nil {
-		err = g.listenHTTP(ctx, config.String("gateway.http.listen"))
+		err = g.listenHTTP(ctx, address)
 	}
 	if err != nil {
 		closeAll(bound)

@@ -18,6 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// Descriptors is how many a Console uses at a time for its clients: those who are served, and one who waits for room.
+const Descriptors = mostConnections + 1
+
 // What a client may take. Who sends garbage, or takes its time, loses its connection, and so does who says nothing when
 // somebody else comes.
 const (
