@@ -118,6 +118,7 @@ type counters struct {
 	accepted, refused, requests, malformed, unsupported atomic.Int64
 	authenticated, unauthenticated                      atomic.Int64
 	throttled                                           atomic.Int64
+	cutAtStop                                           atomic.Int64 // connections that were cut off since the server stops
 }
 
 // New returns a server. It starts nothing: Run does.

@@ -184,6 +184,9 @@ func (c *conn) cutOff() bool {
 	if c.cut.Swap(true) {
 		return false
 	}
+	if c.server.stopping.Err() != nil {
+		c.server.counts.cutAtStop.Add(1)
+	}
 	c.cancel()
 	c.leave()
 	_ = c.socket.Close()

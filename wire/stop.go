@@ -14,11 +14,11 @@ const (
 )
 
 // awaitPeers is called when the server stops. It waits until through is closed, or until ctx ends, which it reports by
-// false, and cuts off the peers that have not taken their answers in time.
+// false, and cuts off the peers that have not taken their answers in time. Whoever cuts one off meanwhile, the log has how
+// many they were.
 func (s *Server) awaitPeers(ctx context.Context, through <-chan struct{}) bool {
-	cut := 0
 	defer func() {
-		if cut > 0 {
+		if cut := s.counts.cutAtStop.Swap(0); cut > 0 {
 			s.logger.Warn("connections cut: their peers had not taken their answers when the server had to stop", "connections", cut)
 		}
 	}()
@@ -31,23 +31,21 @@ func (s *Server) awaitPeers(ctx context.Context, through <-chan struct{}) bool {
 		case <-ctx.Done():
 			return false
 		case now := <-t.C:
-			cut += s.cutUntaken(now)
+			s.cutUntaken(now)
 		}
 		t.Reset(latePatience / 4)
 	}
 }
 
 // cutUntaken cuts off the peers that do not take their answers, and those whose answers wait for what these keep. An
-// answer that has only begun is left for now. It returns how many it cut off.
-func (s *Server) cutUntaken(now time.Time) int {
-	cut := 0
+// answer that has only begun is left for now.
+func (s *Server) cutUntaken(now time.Time) {
 	for _, c := range s.conns.all() {
 		began := c.writes.Load()
 		writes := began != 0 && now.UnixNano()-began >= int64(latePatience)
 		waits := c.turnHeld.since.Load() != 0
-		if (writes || waits) && c.cutOff() {
-			cut++
+		if writes || waits {
+			c.cutOff()
 		}
 	}
-	return cut
 }

@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,8 @@ import (
 func TestStopWaitsForSlowPeersTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, metadata := slowServer(t)
+		var log bytes.Buffer
+		s.s.logger = slog.New(slog.NewTextHandler(&log, nil))
 		var slow sync.WaitGroup
 		for range 30 {
 			c := s.dial(t)
@@ -44,5 +49,9 @@ func TestStopWaitsForSlowPeersTogether(t *testing.T) {
 			t.Errorf("%d connections and %d bytes of answers are left, want none", st.Connections, st.AnswerBytes)
 		}
 		slow.Wait()
+		// Some of them were cut off because others waited for their memory.
+		if line := "had to stop\" connections=30\n"; strings.Count(log.String(), line) != 1 {
+			t.Errorf("the log has no line that ends with %q:\n%s", line, log.String())
+		}
 	})
 }
