@@ -245,14 +245,18 @@ func (a *authentication) handshake(c *call, req *kmsg.SASLHandshakeRequest) erro
 	return a.answer(c, resp)
 }
 
-// bareToken takes a token that is a frame by itself. A failure has no answer.
+// bareToken takes a token that is a frame by itself. A failure has no answer. It counts as what would carry it otherwise.
 func (a *authentication) bareToken(c *call) error {
+	byAPI := &a.c.server.byAPI
+	byAPI.asked(saslAuthenticateKey, len(c.frame.B))
 	answer, _, err := a.next(c.frame.B)
 	if err != nil {
 		return err
 	}
 	b := binary.BigEndian.AppendUint32(make([]byte, 0, lengthSize+len(answer)), uint32(len(answer)))
-	return a.c.writeAll([][]byte{append(b, answer...)}, false)
+	b = append(b, answer...)
+	byAPI.byKey[saslAuthenticateKey].answerBytes.Add(int64(len(b)))
+	return a.c.writeAll([][]byte{b}, false)
 }
 
 // token takes a token in a SaslAuthenticate request.

@@ -288,6 +288,10 @@ func TestBareTokens(t *testing.T) {
 		if _, err := io.ReadFull(k, answer[:]); err != nil || answer != [4]byte{} {
 			t.Fatalf("answer %x, %v; want an empty token", answer, err)
 		}
+		size := int64(len(token(aliceToken)))
+		if n := s.of(36); n.Requests != 1 || n.RequestBytes != size || n.AnswerBytes != 4 {
+			t.Errorf("SaslAuthenticate has %+v, want the token of %d bytes and its answer of 4", n, size)
+		}
 		k.call(metadataOf(9))
 
 		for _, b := range [][]byte{token("\x00alice\x00wrong"), token(""), frameOf(tokenOf(2, aliceToken), 2)} {
