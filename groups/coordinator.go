@@ -194,6 +194,7 @@ func (c *Coordinator) newOwners(t *storage.Topic, first int32, state loadState) 
 		if state == loaded {
 			w.shard = newShard(c.env)
 		}
+		w.counted.Store(&shardStats{ready: state == loaded})
 		out = append(out, w)
 	}
 	return out

@@ -46,6 +46,7 @@ func (w *owner) load() {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer w.count()
 	if err != nil {
 		w.state, w.loadErr = notLoaded, err
 		w.o.Logger.Error("offsets were not loaded", "topic", OffsetsTopic, "partition", w.log.Index(), "error", err)

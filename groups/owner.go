@@ -29,7 +29,7 @@ type owner struct {
 	stopped  bool                         // guarded by mu; no call is taken any more
 	wakes    wakes                        // guarded by mu; the groups that have a deadline
 
-	counted atomic.Pointer[shardStats] // what stats found last; nil before
+	counted atomic.Pointer[shardStats] // what count found last
 }
 
 type loadState int8

@@ -29,7 +29,7 @@ type shardStats struct {
 }
 
 // Stats returns a snapshot. It waits for nobody who waits for the disk: a partition that is at work counts as it did the
-// last time, and as unready when there was none.
+// last time, which is no earlier than when it was loaded.
 func (c *Coordinator) Stats() Stats {
 	var st Stats
 	sum := map[GroupCount]int64{}
@@ -52,13 +52,15 @@ func (c *Coordinator) Stats() Stats {
 
 // stats counts the groups of the shard. mu is held by others while they append.
 func (w *owner) stats() *shardStats {
-	if !w.mu.TryLock() {
-		if s := w.counted.Load(); s != nil {
-			return s
-		}
-		return &shardStats{}
+	if w.mu.TryLock() {
+		w.count()
+		w.mu.Unlock()
 	}
-	defer w.mu.Unlock()
+	return w.counted.Load()
+}
+
+// count counts the groups of the shard. Caller holds mu.
+func (w *owner) count() {
 	s := &shardStats{}
 	if shard, err := w.ready(); err == nil {
 		s.ready, s.groups = true, map[GroupCount]int64{}
@@ -69,5 +71,4 @@ func (w *owner) stats() *shardStats {
 		}
 	}
 	w.counted.Store(s)
-	return s
 }

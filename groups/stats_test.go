@@ -37,3 +37,29 @@ func TestGroupsAreCountedByKindAndState(t *testing.T) {
 		t.Errorf("afterwards: got %+v, want the consumer group gone", st)
 	}
 }
+
+// A partition that is at work when somebody asks for the first time counts as it did when it was loaded.
+func TestGroupsAreCountedWhenTheyAreLoaded(t *testing.T) {
+	fsys := vfs.NewMem(vfs.MemOptions{})
+	s, c := open(t, fsys)
+	commit(t, c, "a", topic(t, s, "orders"), 0, 7)
+	for _, w := range c.all() {
+		w.mu.Lock()
+	}
+	if st := c.Stats(); len(st.Groups) != 0 || st.Unready != 0 {
+		t.Errorf("of new partitions: got %+v, want nothing", st)
+	}
+	for _, w := range c.all() {
+		w.mu.Unlock()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, c = open(t, fsys)
+	w := c.ownerOf("a")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if st, want := c.Stats(), []GroupCount{{KindClassic, "Empty", 1}}; !slices.Equal(st.Groups, want) || st.Unready != 0 {
+		t.Errorf("of partitions that were loaded: got %+v, want %v", st, want)
+	}
+}

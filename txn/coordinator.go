@@ -139,6 +139,7 @@ func (c *Coordinator) newOwners(t *storage.Topic, is loadState) []*owner {
 		log, _ := t.Partition(i)
 		w := &owner{c: c, log: log, gone: make(chan struct{}), is: is, stopped: c.ended, entries: map[string]*entry{}, retries: map[*entry]bool{}}
 		w.inFlight = runtime.NewInFlight(log, &w.mu, &c.works, w.settled)
+		w.counted.Store(&ownerStats{loaded: is == loaded})
 		out = append(out, w)
 	}
 	return out

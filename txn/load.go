@@ -54,6 +54,7 @@ func (w *owner) load() {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer w.count()
 	if err != nil {
 		w.is, w.loadErr = notLoaded, err
 		w.c.o.Logger.Error("transactions were not loaded", "topic", StateTopic, "partition", w.log.Index(), "error", err)

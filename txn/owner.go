@@ -31,7 +31,7 @@ type owner struct {
 	// unreadable is how many ids, or what should be one, the load found whose last record it could not read. Guarded by mu.
 	unreadable int
 
-	counted atomic.Pointer[ownerStats] // what stats found last; nil before
+	counted atomic.Pointer[ownerStats] // what count found last
 }
 
 type loadState int8

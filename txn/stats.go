@@ -30,7 +30,7 @@ type ownerStats struct {
 }
 
 // Stats returns a snapshot. It waits for nobody who waits for the disk: a partition that is at work counts as it did the
-// last time.
+// last time, which is no earlier than when it was loaded.
 func (c *Coordinator) Stats() Stats {
 	var st Stats
 	var states [completeAbort + 1]int
@@ -59,13 +59,15 @@ func (c *Coordinator) Stats() Stats {
 
 // stats counts the ids of the partition. mu is held by others while they append.
 func (w *owner) stats() *ownerStats {
-	if !w.mu.TryLock() {
-		if s := w.counted.Load(); s != nil {
-			return s
-		}
-		return &ownerStats{}
+	if w.mu.TryLock() {
+		w.count()
+		w.mu.Unlock()
 	}
-	defer w.mu.Unlock()
+	return w.counted.Load()
+}
+
+// count counts the ids of the partition. Caller holds mu.
+func (w *owner) count() {
 	s := &ownerStats{loaded: w.is == loaded, failed: w.loadErr != nil, unreadable: w.unreadable, retrying: len(w.retries)}
 	for _, e := range w.entries {
 		if e.t != nil {
@@ -76,5 +78,4 @@ func (w *owner) stats() *ownerStats {
 		s.markers += len(e.end.left)
 	}
 	w.counted.Store(s)
-	return s
 }

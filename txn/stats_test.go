@@ -55,7 +55,7 @@ func TestStatsWaitForNoLockThatIsHeldOverTheDisk(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		o := w.c.ownerOf("payments")
 		o.mu.Lock()
-		w.wantStats("before it was counted", "{States:[] Retrying:0 Markers:0 Loading:1 Failed:0 Unreadable:0}")
+		w.wantStats("new, and at work at once", "{States:[] Retrying:0 Markers:0 Loading:0 Failed:0 Unreadable:0}")
 		o.mu.Unlock()
 		p := w.init("payments")
 		w.wantStats("at rest", "{States:[{State:Empty Count:1}] Retrying:0 Markers:0 Loading:0 Failed:0 Unreadable:0}")
@@ -64,6 +64,12 @@ func TestStatsWaitForNoLockThatIsHeldOverTheDisk(t *testing.T) {
 		w.wantStats("at work", "{States:[{State:Empty Count:1}] Retrying:0 Markers:0 Loading:0 Failed:0 Unreadable:0}")
 		o.mu.Unlock()
 		w.wantStats("at rest again", "{States:[{State:Ongoing Count:1}] Retrying:0 Markers:0 Loading:0 Failed:0 Unreadable:0}")
+		w.stop()
+		w.start(Config{})
+		o = w.c.ownerOf("payments")
+		o.mu.Lock()
+		w.wantStats("at work since it was loaded", "{States:[{State:Ongoing Count:1}] Retrying:0 Markers:0 Loading:0 Failed:0 Unreadable:0}")
+		o.mu.Unlock()
 	})
 }
 
