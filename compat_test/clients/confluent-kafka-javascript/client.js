@@ -11,6 +11,7 @@ const { version, librdkafka } = require('@confluentinc/kafka-javascript/package.
 const { promisify } = require('node:util')
 const { Unsupported, report, same, until, numbers } = require('../node/report')
 const { groupFeatures } = require('../node/groups')
+const { transaction } = require('../node/transactions')
 const { joining, describing } = require('./groups')
 
 const [address, prefix] = process.argv.slice(2)
@@ -175,6 +176,17 @@ const reset = (group, topic, offset) => consuming(async consumer => {
   consumer.commitSync(numbers(6).map(partition => ({ topic, partition, offset: Number(offset) })))
 }, { 'group.id': group })
 
+// addOffsets wants a consumer that says for which group they are; one that subscribes to nothing is no member of it.
+async function addOffsets(transaction, groupId, topics) {
+  const consumer = kafka.consumer({ kafkaJS: { groupId } })
+  await consumer.connect()
+  try {
+    await transaction.sendOffsets({ consumer, topics })
+  } finally {
+    await consumer.disconnect()
+  }
+}
+
 async function deleteTopic() {
   const ours = async () => (await admin.listTopics({ timeout })).filter(name => name.startsWith(`${prefix}-`))
   await admin.deleteTopics({ topics: await ours(), timeout })
@@ -202,6 +214,13 @@ async function main() {
     'delete-records': deleteRecords,
     idempotent,
     'commit-resume': commitResume,
+    transaction: transaction({
+      admin,
+      topic,
+      join: joining(address),
+      producer: transactionalId => kafka.producer({ kafkaJS: { transactionalId } }),
+      addOffsets,
+    }),
     ...groupFeatures({
       admin,
       topic,

@@ -12,6 +12,7 @@ const { ZstdCodec } = require('zstd-codec')
 const lz4 = require('lz4-napi')
 const { Unsupported, report, same, until, numbers } = require('../node/report')
 const { groupFeatures } = require('../node/groups')
+const { transaction } = require('../node/transactions')
 const { joining, administering } = require('./groups')
 
 const [address, prefix] = process.argv.slice(2)
@@ -30,10 +31,13 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   decompress: async buffer => Buffer.from((await zstd).decompress(buffer)),
 })
 
-// topic makes a topic of this run and returns its name.
+// topic makes a topic of this run and returns its name. The leaders that createTopics would wait for are those of a topic that
+// the broker already knows.
 async function topic(suffix, numPartitions = 1, configEntries = []) {
   const name = `${prefix}-${suffix}`
-  await admin.createTopics({ topics: [{ topic: name, numPartitions, replicationFactor: 1, configEntries }] })
+  const topics = [{ topic: name, numPartitions, replicationFactor: 1, configEntries }]
+  await admin.createTopics({ topics, waitForLeaders: false })
+  await until(`metadata of ${name}`, async () => (await admin.listTopics()).includes(name))
   return name
 }
 
@@ -179,6 +183,10 @@ async function commitResume() {
   throw new Unsupported('its consumers are always members of a group')
 }
 
+// transactional makes a producer that writes in transactions only.
+const transactional = transactionalId =>
+  kafka.producer({ transactionalId, idempotent: true, maxInFlightRequests: 1, allowAutoTopicCreation: false })
+
 async function deleteTopic() {
   const ours = async () => (await admin.listTopics()).filter(name => name.startsWith(`${prefix}-`))
   await admin.deleteTopics({ topics: await ours() })
@@ -202,6 +210,13 @@ async function main() {
     'delete-records': deleteRecords,
     idempotent,
     'commit-resume': commitResume,
+    transaction: transaction({
+      admin,
+      topic,
+      join: joining(address),
+      producer: transactional,
+      addOffsets: (transaction, consumerGroupId, topics) => transaction.sendOffsets({ consumerGroupId, topics }),
+    }),
     ...groupFeatures({
       admin,
       topic,

@@ -174,4 +174,4 @@ async function victim(join, options) {
   process.send('committed')
 }
 
-module.exports = { Member, groupFeatures, victim }
+module.exports = { Member, groupFeatures, victim, holding, eventually, session }
