@@ -277,6 +277,27 @@ func TestATransactionThatFitsIntoNoRecordIsRefused(t *testing.T) {
 	})
 }
 
+func TestATransactionThatWasTakenCanBeAborted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		p := w.init("payments")
+		topic, _ := w.store.Topic(StateTopic)
+		if err := w.store.SetTopicConfigs(topic.ID(), map[string]string{"cleanup.policy": "compact", "max.message.bytes": "1000"}); err != nil {
+			t.Fatal(err)
+		}
+		for i := int32(0); ; i++ { // until there is no room for one more
+			r := AddRequest{TransactionalID: "payments", Producer: p, Partitions: []Partition{{"orders", i}}}
+			if err := w.c.Add(t.Context(), r); err != nil {
+				wantError(t, "add what has no room", err, ErrTooLarge)
+				break
+			}
+		}
+		w.advance(2 * time.Minute)
+		if d, err := w.c.Describe("payments"); err != nil || d.State != "CompleteAbort" {
+			t.Errorf("after its timeout it is %q, %v; want CompleteAbort", d.State, err)
+		}
+	})
+}
+
 func TestTheTopicIsMadeWithKafkasConfigs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		topic, _ := w.store.Topic(StateTopic)

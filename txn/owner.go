@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,6 +105,13 @@ func (w *owner) write(now time.Time, e *entry, next *transaction, done func(erro
 	w.append(now, written{[]*entry{e}, []*transaction{next}, done})
 }
 
+// endRoom is how many bytes of a batch an open transaction leaves free, at least what the
+// records of its end have besides: a version, a next producer id, and longer lengths. One
+// that could not be aborted would keep readers of its partitions waiting for ever.
+//
+// Differs from Kafka: it has no such room.
+const endRoom = 32
+
 // append writes one batch. Caller holds mu.
 func (w *owner) append(now time.Time, f written) {
 	batch := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
@@ -114,7 +122,7 @@ func (w *owner) append(now time.Time, f written) {
 		}
 		batch.Append(r)
 	}
-	appended, err := w.log.Append(batch.Bytes(), storage.AppendOptions{Origin: storage.OriginCoordinator})
+	appended, err := w.appendBatch(batch.Bytes(), f)
 	for _, e := range f.entries {
 		e.busy = err == nil
 		w.forget(e)
@@ -124,6 +132,16 @@ func (w *owner) append(now time.Time, f written) {
 		return
 	}
 	w.inFlight.Add(appended, f)
+}
+
+// appendBatch appends the batch of f, if that leaves room for what must follow. Caller
+// holds mu.
+func (w *owner) appendBatch(batch []byte, f written) (storage.Appended, error) {
+	opens := func(t *transaction) bool { return t != nil && t.state == ongoing }
+	if most := int(w.log.Config().MaxMessageBytes) - endRoom; len(batch) > most && slices.ContainsFunc(f.next, opens) {
+		return storage.Appended{}, fmt.Errorf("%w: %d bytes of an open transaction, want at most %d", storage.ErrBatchTooLarge, len(batch), most)
+	}
+	return w.log.Append(batch, storage.AppendOptions{Origin: storage.OriginCoordinator})
 }
 
 // failure says what the log's error means for those who wait. Kafka:
