@@ -107,10 +107,12 @@ func (w *owner) again(now time.Time) {
 //
 // Kafka: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
 //
-// Differs from Kafka: a partition that has seen a later epoch of the producer or of the
-// coordinator needs no marker any more. Kafka takes that for the work of another
-// coordinator, writes none of the markers that are left, and answers
-// CONCURRENT_TRANSACTIONS until the partition of __transaction_state is loaded again.
+// Differs from Kafka: a partition that has seen a later epoch of the producer, or of the
+// coordinator and has no transaction open, needs no marker any more. Kafka takes that for
+// the work of another coordinator, writes none of the markers that are left, and answers
+// CONCURRENT_TRANSACTIONS until the partition of __transaction_state is loaded again. Here
+// that is answered while a transaction is open that a later coordinator's epoch, which
+// only an administrator can have written, keeps from being ended.
 func (c *Coordinator) writeMarkers(m Marker, partitions []Partition, now time.Time) ([]Partition, error) {
 	errs := make([]error, len(partitions))
 	waits := make([]func() error, len(partitions))
@@ -136,7 +138,7 @@ func (c *Coordinator) writeMarkers(m Marker, partitions []Partition, now time.Ti
 	for i, err := range errs {
 		switch {
 		case err == nil, errors.Is(err, storage.ErrLogDeleted), errors.Is(err, storage.ErrUnknownTopic):
-		case errors.Is(err, storage.ErrInvalidProducerEpoch), errors.Is(err, storage.ErrCoordinatorFenced):
+		case errors.Is(err, storage.ErrInvalidProducerEpoch), errors.Is(err, storage.ErrCoordinatorFenced) && !c.hasOpen(partitions[i], m.ID):
 			c.o.Logger.Error("a transaction was ended by somebody else", "producer id", m.ID, "epoch", m.Epoch,
 				"topic", partitions[i].Topic, "partition", partitions[i].Partition, "error", err)
 		default:
@@ -154,6 +156,18 @@ func appendMarker(ctx context.Context, log *storage.Log, m Marker, now time.Time
 		return nil, err
 	}
 	return func() error { return log.WaitDurable(ctx, appended) }, nil
+}
+
+// hasOpen reports whether a producer has a transaction open in a partition.
+func (c *Coordinator) hasOpen(p Partition, producerID int64) bool {
+	log, ok := c.logOf(p)
+	if !ok {
+		return false
+	}
+	producers, err := log.ActiveProducers()
+	return err != nil || slices.ContainsFunc(producers, func(i storage.ProducerInfo) bool {
+		return i.ProducerID == producerID && i.TxnFirstOffset >= 0
+	})
 }
 
 // logOf returns the log of a partition; false when it does not exist.

@@ -95,6 +95,41 @@ func TestAPartitionThatSomebodyElseEndedIsLeftOut(t *testing.T) {
 	}
 }
 
+// A transaction that a later coordinator's epoch keeps open is not said to be complete: its
+// end is tried again, and there when an administrator has ended it.
+func TestATransactionThatCannotBeEndedIsNotComplete(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.topic("orders", 1)
+		p := w.init("payments")
+		outside := func(epoch int16) {
+			t.Helper()
+			m := record.EndTxnMarker(p.ID, epoch, record.Marker{CoordinatorEpoch: 1 << 20}, w.clock().UnixMilli(), record.NoLeaderEpoch)
+			a, err := w.log(ordersZero).Append(m, storage.AppendOptions{Origin: storage.OriginCoordinator})
+			if err == nil {
+				err = w.log(ordersZero).WaitDurable(t.Context(), a)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(state string) {
+			t.Helper()
+			synctest.Wait()
+			if d, err := w.c.Describe("payments"); err != nil || d.State != state {
+				t.Errorf("got %+v, error %v, want %s", d, err, state)
+			}
+		}
+		outside(p.Epoch)
+		w.add("payments", p, true, ordersZero)
+		w.produce(ordersZero, p)
+		next := w.end("payments", p, true, true)
+		want("PrepareCommit")
+		outside(next.Epoch)
+		w.advance(lastRetry)
+		want("CompleteCommit")
+	})
+}
+
 // What is made, or about to be used again, does not expire.
 func TestAnIDWithARecordOnItsWayDoesNotExpire(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
