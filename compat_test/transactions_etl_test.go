@@ -147,7 +147,8 @@ func TestExactlyOnceOverKills(t *testing.T) {
 	source := s.createTopic(t, "once-source", partitions)
 	moved := make(chan struct{}, 1)
 	chains := []*exactlyOnce{
-		{name: "transaction version 2", opts: []kgo.Opt{kgo.Balancers(kgo.CooperativeStickyBalancer())}},
+		// Not a cooperative balancer: a member that was expelled meanwhile goes on from its own positions there.
+		{name: "transaction version 2", opts: []kgo.Opt{kgo.Balancers(kgo.RoundRobinBalancer())}},
 		{name: "transaction version 1", opts: []kgo.Opt{kgo.Balancers(kgo.RangeBalancer()), kgo.MaxVersions(kversion.V3_9_0())}},
 		{name: "consumer group", opts: []kgo.Opt{nextProtocol()}},
 	}
