@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"iter"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -43,6 +45,11 @@ var specialTimestampSince = [...]int16{
 
 // listOffsets answers a ListOffsets request.
 func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsResponse, error) {
+	if r.keepsTurn() {
+		if err := recoverFirst(s, r, req, s.offsetsWanted(r, req)); err != nil {
+			return nil, err
+		}
+	}
 	resp := &kmsg.ListOffsetsResponse{Version: req.Version, Topics: make([]kmsg.ListOffsetsResponseTopic, 0, len(req.Topics))}
 	isolation := storage.ReadUncommitted
 	if req.ReplicaID == -1 && req.IsolationLevel == 1 {
@@ -103,6 +110,24 @@ func (s *Server) listOffsets(r *request, req *kmsg.ListOffsetsRequest) (*kmsg.Li
 	}
 	resp.Topics = append(resp.Topics, denied...)
 	return resp, nil
+}
+
+// offsetsWanted yields the partitions of a request that are looked up.
+func (s *Server) offsetsWanted(r *request, req *kmsg.ListOffsetsRequest) iter.Seq2[*storage.Topic, int32] {
+	return func(yield func(*storage.Topic, int32) bool) {
+		for i := range req.Topics {
+			t := &req.Topics[i]
+			topic, found := s.store.Topic(t.Topic)
+			if !found || !s.mayDo(r, opDescribe, resourceTopic, t.Topic) {
+				continue
+			}
+			for j := range t.Partitions {
+				if !yield(topic, t.Partitions[j].Partition) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // repeatedOffsets returns the partitions that the request names more than once; nil when there is none.

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"iter"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -22,6 +24,11 @@ const offsetHighWatermark = -1
 // deleteRecords answers a DeleteRecords request: it moves the start of each partition. Of a partition that is named twice
 // the last mention counts; a topic that is has one answer, and one without partitions has none.
 func (s *Server) deleteRecords(r *request, req *kmsg.DeleteRecordsRequest) (*kmsg.DeleteRecordsResponse, error) {
+	if r.keepsTurn() {
+		if err := recoverFirst(s, r, req, s.recordsDeletedIn(r, req)); err != nil {
+			return nil, err
+		}
+	}
 	resp := &kmsg.DeleteRecordsResponse{Version: req.Version, Topics: make([]kmsg.DeleteRecordsResponseTopic, 0, len(req.Topics))}
 	places := make(map[string]int, len(req.Topics)) // of topics in the answer
 	last := make(map[fetchKey]int64)                // offsets
@@ -63,6 +70,24 @@ func (s *Server) deleteRecords(r *request, req *kmsg.DeleteRecordsRequest) (*kms
 		}
 	}
 	return resp, nil
+}
+
+// recordsDeletedIn yields the partitions of a request whose starts may be moved.
+func (s *Server) recordsDeletedIn(r *request, req *kmsg.DeleteRecordsRequest) iter.Seq2[*storage.Topic, int32] {
+	return func(yield func(*storage.Topic, int32) bool) {
+		for i := range req.Topics {
+			t := &req.Topics[i]
+			topic, found := s.store.Topic(t.Topic)
+			if !found || !s.mayDo(r, opDelete, resourceTopic, t.Topic) {
+				continue
+			}
+			for j := range t.Partitions {
+				if !yield(topic, t.Partitions[j].Partition) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // deleteBefore moves the start of one partition to offset and returns where it is then.

@@ -28,6 +28,14 @@ func (s *Server) describeLogDirs(r *request, req *kmsg.DescribeLogDirsRequest) (
 		resp.ErrorCode = kerr.ClusterAuthorizationFailed.Code
 		return resp, nil
 	}
+	// Until every partition of the start is recovered, one that was not used yet may have data that is not known of. That
+	// is waited for first, since nobody may wait for it with a turn.
+	recovered := s.store.Stats().Recovered
+	if !recovered {
+		if err := recoverFirst(s, r, req, s.partitionsOfDirs(req)); err != nil {
+			return nil, err
+		}
+	}
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir = s.store.Dir()
 	if abs, err := filepath.Abs(dir.Dir); err == nil {
@@ -42,18 +50,6 @@ func (s *Server) describeLogDirs(r *request, req *kmsg.DescribeLogDirsRequest) (
 	}
 	dir.TotalBytes, dir.UsableBytes = total, free
 	dir.IsCordoned = slices.Contains(s.config.List("cordoned.log.dirs"), "*") || slices.Contains(s.config.List("cordoned.log.dirs"), s.store.Dir())
-	// Until every partition of the start is recovered, one that was not used yet may have data that is not known of. That
-	// is waited for first, since nobody may wait for it with a turn to make a large answer.
-	recovered := s.store.Stats().Recovered
-	if !recovered {
-		for t, partitions := range s.wantedDirs(req) {
-			for i := range partitions {
-				if log, ok := t.Partition(i); ok {
-					_, _ = log.Offsets() // an error comes again below
-				}
-			}
-		}
-	}
 	for t, partitions := range s.wantedDirs(req) {
 		out := kmsg.NewDescribeLogDirsResponseDirTopic()
 		out.Topic = t.Name()
@@ -109,6 +105,19 @@ func (s *Server) wantedDirs(req *kmsg.DescribeLogDirsRequest) iter.Seq2[*storage
 		for name, partitions := range wantedPartitions(req.Topics) {
 			if t, ok := s.store.Topic(name); ok && !yield(t, slices.Values(partitions)) {
 				return
+			}
+		}
+	}
+}
+
+// partitionsOfDirs yields the partitions that the request is about.
+func (s *Server) partitionsOfDirs(req *kmsg.DescribeLogDirsRequest) iter.Seq2[*storage.Topic, int32] {
+	return func(yield func(*storage.Topic, int32) bool) {
+		for t, partitions := range s.wantedDirs(req) {
+			for i := range partitions {
+				if !yield(t, i) {
+					return
+				}
 			}
 		}
 	}

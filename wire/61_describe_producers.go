@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"iter"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -20,6 +22,11 @@ const producerSize = 37
 
 // describeProducers answers a DescribeProducers request.
 func (s *Server) describeProducers(r *request, req *kmsg.DescribeProducersRequest) (*kmsg.DescribeProducersResponse, error) {
+	if r.keepsTurn() {
+		if err := recoverFirst(s, r, req, s.producersWanted(r, req)); err != nil {
+			return nil, err
+		}
+	}
 	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
 	resp.Topics = make([]kmsg.DescribeProducersResponseTopic, len(req.Topics))
 	said := make(map[fetchKey][]kmsg.DescribeProducersResponseTopicPartitionActiveProducer) // where there are any
@@ -53,6 +60,24 @@ func (s *Server) describeProducers(r *request, req *kmsg.DescribeProducersReques
 		}
 	}
 	return resp, nil
+}
+
+// producersWanted yields the partitions of a request whose producers the caller may see.
+func (s *Server) producersWanted(r *request, req *kmsg.DescribeProducersRequest) iter.Seq2[*storage.Topic, int32] {
+	return func(yield func(*storage.Topic, int32) bool) {
+		for i := range req.Topics {
+			t := &req.Topics[i]
+			topic, found := s.store.Topic(t.Topic)
+			if !found || !s.mayDo(r, opRead, resourceTopic, t.Topic) {
+				continue
+			}
+			for j := range t.Partitions {
+				if !yield(topic, t.Partitions[j]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // topicOfProducers finds a topic whose producers the caller may see.
