@@ -73,7 +73,7 @@ var metrics = []metric{
 		emit(float64(s.Wire.Authentications), "success")
 		emit(float64(s.Wire.FailedAuthentications), "failure")
 	}},
-	{"gateway_requests_total", counter, "Requests that came whole, by API.", []string{"api"}, byAPI(func(a *wire.APIStats) int64 { return a.Requests })},
+	{"gateway_requests_total", counter, "Requests that came whole, by API; a token of SASL that comes without a header is one of SaslAuthenticate.", []string{"api"}, byAPI(func(a *wire.APIStats) int64 { return a.Requests })},
 	{"gateway_request_bytes_total", counter, "Bytes of requests as on the socket, by API.", []string{"api"}, byAPI(func(a *wire.APIStats) int64 { return a.RequestBytes })},
 	{"gateway_answer_bytes_total", counter, "Bytes of answers as on the socket, counted when they are made, by API.", []string{"api"}, byAPI(func(a *wire.APIStats) int64 { return a.AnswerBytes })},
 	{"gateway_request_errors_total", counter, "Error codes in answers, one for each partition, group and so on that has one, by API and class: retriable, after which a client tries again by itself, or final.", []string{"api", "class"}, func(s *Snapshot, emit emit) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,14 @@ func TestPartitionsInTroubleAreNamedUpToABound(t *testing.T) {
 	}
 }
 
+// alerts are what the page docs/metrics.md would have somebody be told of.
+var alerts = []struct{ expr, says string }{
+	{`gateway_storage_partitions{status="offline"} > 0`, "a partition is damaged and is not served; `gateway_storage_partition_offline` names it."},
+	{`gateway_cleaner_partitions_set_aside > 0`, "a partition is not cleaned before the next start, because that failed, and grows; `gateway_cleaner_partition_set_aside` names it."},
+	{`increase(gateway_storage_sync_failures_total[5m]) > 0 or increase(gateway_storage_append_failures_total[5m]) > 0`, "the disk is full or fails, and clients were told that their records are not written."},
+	{`min_over_time(gateway_transactions_retrying[10m]) > 0`, "transactions that are decided cannot be ended, and keep those who read committed records only waiting."},
+}
+
 // TestMetricsPage holds docs/metrics.md against the table.
 func TestMetricsPage(t *testing.T) {
 	var w strings.Builder
@@ -157,6 +166,18 @@ func TestMetricsPage(t *testing.T) {
 		"request has to come within " + readTimeout.String() + ", its answer has to be taken within " + writeTimeout.String() + ".\n\n" +
 		"A scrape costs nothing on the way of a request. No metric has a label for a client, and topics are named only where a\n" +
 		"partition is in trouble. Counters start at 0 with the process.\n\n" +
+		"Prometheus finds the gateway by\n\n" +
+		"```yaml\nscrape_configs:\n  - job_name: gateway\n    static_configs:\n      - targets: [\"127.0.0.1:9464\"]\n```\n\n" +
+		"What somebody should be told of:\n\n")
+	for _, a := range alerts {
+		fmt.Fprintf(&w, "- `%s`: %s\n", a.expr, a.says)
+		for _, name := range regexp.MustCompile(`gateway_[a-z_]+`).FindAllString(a.expr, -1) {
+			if !slices.ContainsFunc(metrics, func(m metric) bool { return m.name == name }) {
+				t.Errorf("the page has somebody told of %s, which there is not", name)
+			}
+		}
+	}
+	w.WriteString("\n" +
 		"| name | type | labels | |\n| --- | --- | --- | --- |\n")
 	for i := range metrics {
 		m, kind := &metrics[i], "gauge"
