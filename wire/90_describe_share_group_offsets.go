@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"iter"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -17,15 +19,8 @@ import (
 //
 // Kafka: KafkaApis.handleDescribeShareGroupOffsetsRequest, GroupCoordinatorService.describeShareGroupOffsets.
 func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) (*kmsg.DescribeShareGroupOffsetsResponse, error) {
-	if logs := s.shareLogsToRecover(r, req); len(logs) > 0 {
-		err := withoutTurn(r, req, func() {
-			for log := range logs {
-				_, _ = log.Offsets() // an error comes again below
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
+	if err := recoverLogs(s, r, req, s.shareLogsWanted(r, req)); err != nil {
+		return nil, err
 	}
 	resp := req.ResponseKind().(*kmsg.DescribeShareGroupOffsetsResponse)
 	resp.Groups = make([]kmsg.DescribeShareGroupOffsetsResponseGroup, len(req.Groups))
@@ -54,25 +49,22 @@ func (s *Server) describeShareGroupOffsets(r *request, req *kmsg.DescribeShareGr
 	return resp, nil
 }
 
-// shareLogsToRecover returns the logs that a request needs and that are not recovered since the start.
-func (s *Server) shareLogsToRecover(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) map[*storage.Log]bool {
-	if s.store.Stats().Recovered {
-		return nil
-	}
-	logs := map[*storage.Log]bool{}
-	for i := range req.Groups {
-		g := &req.Groups[i]
-		if s.refuseGroup(r, s.groups.ServesShareGroups(), opDescribe, g.GroupID) != nil {
-			continue
-		}
-		asked, _ := s.shareTopicsAsked(r, g)
-		for log := range s.groups.ShareLogs(g.GroupID, asked) {
-			if st := log.Status(); st == storage.StatusIdle || st == storage.StatusRecovering {
-				logs[log] = true
+// shareLogsWanted returns the logs that a request needs.
+func (s *Server) shareLogsWanted(r *request, req *kmsg.DescribeShareGroupOffsetsRequest) iter.Seq[*storage.Log] {
+	return func(yield func(*storage.Log) bool) {
+		for i := range req.Groups {
+			g := &req.Groups[i]
+			if s.refuseGroup(r, s.groups.ServesShareGroups(), opDescribe, g.GroupID) != nil {
+				continue
+			}
+			asked, _ := s.shareTopicsAsked(r, g)
+			for log := range s.groups.ShareLogs(g.GroupID, asked) {
+				if !yield(log) {
+					return
+				}
 			}
 		}
 	}
-	return logs
 }
 
 // shareOffsetsSize is about how many bytes the answer for a group takes.

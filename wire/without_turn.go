@@ -39,15 +39,24 @@ func (r *request) keepsTurn() bool { return r.conn != nil && r.conn.requestTurn 
 // recoverFirst waits, without a turn, for the partitions that a request is about until they are recovered since the start.
 // An error of one comes again when it is used. wanted looks at req, and is over before that is forgotten.
 func recoverFirst[T any](s *Server, r *request, req *T, wanted iter.Seq2[*storage.Topic, int32]) error {
+	return recoverLogs(s, r, req, func(yield func(*storage.Log) bool) {
+		for topic, partition := range wanted {
+			if log, ok := topic.Partition(partition); ok && !yield(log) {
+				return
+			}
+		}
+	})
+}
+
+// recoverLogs is recoverFirst for logs.
+func recoverLogs[T any](s *Server, r *request, req *T, wanted iter.Seq[*storage.Log]) error {
 	if s.store.Stats().Recovered {
 		return nil
 	}
 	logs := map[*storage.Log]bool{}
-	for topic, partition := range wanted {
-		if log, ok := topic.Partition(partition); ok {
-			if st := log.Status(); st == storage.StatusIdle || st == storage.StatusRecovering {
-				logs[log] = true
-			}
+	for log := range wanted {
+		if st := log.Status(); st == storage.StatusIdle || st == storage.StatusRecovering {
+			logs[log] = true
 		}
 	}
 	if len(logs) == 0 {
