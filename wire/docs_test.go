@@ -214,6 +214,7 @@ func limitsPage() string {
 	} {
 		fmt.Fprintf(&w, "| %s | %s | %s |\n", row[0], row[1], row[2])
 	}
+	w.WriteString("\nThe limits of what serves metrics over HTTP are in [metrics.md](metrics.md).\n")
 	w.WriteString("\n## Requests\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
 		{"bytes of a batch", topicDefault("max.message.bytes"), "MESSAGE_TOO_LARGE"},
