@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kaen-log/gateway/groups"
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -59,12 +60,14 @@ func TestRequestsOfAPartitionThatRecoversKeepNoTurn(t *testing.T) {
 		}},
 	} {
 		t.Run(keyName(c.req.Key()), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { answersOfARecoveringPartition(t, c.req, c.said) })
+			synctest.Test(t, func(t *testing.T) { answersOfARecoveringPartition(t, groups.Options{}, c.req, c.said) })
 		})
 	}
 }
 
-func answersOfARecoveringPartition(t *testing.T, req kmsg.Request, said func(kmsg.Response) bool) {
+// answersOfARecoveringPartition sends a large request more than there are turns while partition 0 of slow, which has three
+// records, recovers, and fails unless they keep no turn and are answered with what said looks for afterwards.
+func answersOfARecoveringPartition(t *testing.T, o groups.Options, req kmsg.Request, said func(kmsg.Response) bool) {
 	before := newRunningBroker(t, nil)
 	before.topic("slow", 1)
 	before.mustProduce("slow", 0, before.batch("a", "b"))
@@ -80,6 +83,7 @@ func answersOfARecoveringPartition(t *testing.T, req kmsg.Request, said func(kms
 	before.onOp.Store(&hook)
 	before.open(nil)
 	s := serveBroker(t, before)
+	s.withCoordinators(o)
 
 	var waiting []*client
 	var ids []int32
@@ -104,4 +108,13 @@ func answersOfARecoveringPartition(t *testing.T, req kmsg.Request, said func(kms
 	if n, m := s.s.requestTurns.taken, s.s.answerTurns.taken; n != 0 || m != 0 {
 		t.Errorf("%d turns of requests and %d of answers are taken at the end, want none", n, m)
 	}
+}
+
+func statusOf(t *testing.T, topic *storage.Topic) storage.Status {
+	t.Helper()
+	log, ok := topic.Partition(0)
+	if !ok {
+		t.Fatal("no partition")
+	}
+	return log.Status()
 }
