@@ -70,7 +70,7 @@ func await[R any](ctx context.Context, w *owner, answers <-chan answer[R]) (answ
 		return answer[R]{}, fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
 	case <-w.gone:
 		return answer[R]{}, fmt.Errorf("%s was deleted: %w", OffsetsTopic, ErrNotCoordinator)
-	case <-w.c.life.Done():
+	case <-w.c.topic.Life().Done():
 		return answer[R]{}, fmt.Errorf("the coordinator stops: %w", ErrNotAvailable)
 	}
 }

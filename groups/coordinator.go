@@ -3,7 +3,6 @@ package groups
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -71,17 +70,7 @@ type Coordinator struct {
 	// sweep is when offsets are looked at for their expiry. Kafka:
 	// GroupCoordinatorShard.scheduleGroupMetadataExpiration.
 	sweep *runtime.Period
-	// life is over when Run ends: nobody answers then.
-	life     context.Context
-	end      context.CancelFunc
-	releases sync.WaitGroup // the goroutines that wait for the disk
-
-	making sync.Mutex // held while __consumer_offsets is made
-
-	mu     sync.Mutex
-	owners []*owner        // guarded by mu; one a partition of __consumer_offsets; nil until it exists
-	id     storage.TopicID // guarded by mu; of the topic that owners belong to
-	ended  bool            // guarded by mu; Run has ended
+	topic *runtime.Topic[*owner]
 }
 
 // New returns a Coordinator. It starts nothing: Run does.
@@ -91,13 +80,12 @@ func New(o Options) *Coordinator {
 	}
 	o.setDefaults()
 	c := &Coordinator{o: o, alarm: runtime.NewAlarm()}
-	c.life, c.end = context.WithCancel(context.Background())
 	c.env = newEnv(&c.o.Config, o.Store)
 	c.env.initialize = c.initializeStates
 	c.sweep = c.alarm.Every(c.o.Config.OffsetsCheckInterval, o.Now())
-	if t, ok := o.Store.Topic(OffsetsTopic); ok {
-		c.id, c.owners = t.ID(), c.newOwners(t, 0, notLoaded)
-	}
+	c.topic = runtime.NewTopic(runtime.TopicOptions[*owner]{
+		Store: o.Store, Spec: c.topicSpec(), Owner: c.newOwner, Stop: (*owner).stop, Deleted: func(w *owner) { close(w.gone) },
+	})
 	o.Store.OnTopicDeleted(c.topicDeleted)
 	return c
 }
@@ -108,104 +96,46 @@ func New(o Options) *Coordinator {
 // disk.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var loads sync.WaitGroup
-	loads.Go(func() { c.load(ctx) })
+	loads.Go(func() { c.topic.Load(ctx, (*owner).load) })
 	c.alarm.Run(ctx, c.o.Now, c.Tick)
 	loads.Wait()
-	c.mu.Lock()
-	c.ended = true
-	owners := c.owners
-	c.mu.Unlock()
-	for _, w := range owners {
-		w.mu.Lock()
-		w.stopped = true
-		w.mu.Unlock()
-	}
-	c.end()
-	c.releases.Wait()
+	c.topic.Stop()
 	return nil
 }
 
-// EnsureTopic returns __consumer_offsets, made with Kafka's configs when it does
-// not exist. Kafka: GroupCoordinatorService.groupMetadataTopicConfigs.
-func (c *Coordinator) EnsureTopic() (*storage.Topic, error) {
-	if t, ok := c.o.Store.Topic(OffsetsTopic); ok {
-		return t, nil
-	}
-	c.making.Lock()
-	defer c.making.Unlock()
-	if t, ok := c.o.Store.Topic(OffsetsTopic); ok {
-		return t, nil
-	}
-	return c.o.Store.CreateTopic(storage.TopicSpec{
+// EnsureTopic returns __consumer_offsets, made with Kafka's configs when it does not
+// exist.
+func (c *Coordinator) EnsureTopic() (*storage.Topic, error) { return c.topic.Ensure() }
+
+// TopicSpec is what __consumer_offsets is made with.
+func (c *Coordinator) TopicSpec() storage.TopicSpec { return c.topic.Spec() }
+
+// topicSpec is Kafka's. Kafka: GroupCoordinatorService.groupMetadataTopicConfigs.
+func (c *Coordinator) topicSpec() storage.TopicSpec {
+	return storage.TopicSpec{
 		Name:       OffsetsTopic,
 		Partitions: c.o.OffsetsPartitions,
-		Configs:    c.TopicConfigs(),
-	})
-}
-
-// TopicConfigs are the configs that __consumer_offsets is made with.
-func (c *Coordinator) TopicConfigs() map[string]string {
-	return map[string]string{
-		"cleanup.policy":   "compact",
-		"compression.type": "producer",
-		"segment.bytes":    strconv.Itoa(int(c.o.OffsetsSegmentBytes)),
+		Configs: map[string]string{
+			"cleanup.policy":   "compact",
+			"compression.type": "producer",
+			"segment.bytes":    strconv.Itoa(int(c.o.OffsetsSegmentBytes)),
+		},
 	}
 }
 
-// TopicPartitions is how many partitions __consumer_offsets is made with.
-func (c *Coordinator) TopicPartitions() int32 { return c.o.OffsetsPartitions }
-
-// all returns the owners of the present __consumer_offsets, none when it does not
-// exist. What was made since the start is empty, and needs no loading: a new topic,
-// or partitions that were added.
-func (c *Coordinator) all() []*owner {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t, ok := c.o.Store.Topic(OffsetsTopic) // under the lock: nobody goes back to an older topic
-	if !ok {
-		return nil
+// newOwner returns the owner of a partition of __consumer_offsets.
+func (c *Coordinator) newOwner(log *storage.Log, fresh bool) *owner {
+	w := &owner{c: c, o: &c.o, log: log, gone: make(chan struct{})}
+	w.inFlight = runtime.NewInFlight(log, &w.mu, c.topic.Waits(), w.settled)
+	if fresh {
+		w.shard, w.state = newShard(c.env), loaded
 	}
-	if c.id != t.ID() {
-		c.drop()
-		c.id = t.ID()
-	}
-	if n := len(c.owners); n < int(t.Partitions()) {
-		c.owners = append(slices.Clip(c.owners), c.newOwners(t, int32(n), loaded)...)
-	}
-	return c.owners
+	w.counted.Store(&shardStats{ready: fresh})
+	return w
 }
 
-// drop forgets the owners of a topic that was deleted, and answers those who wait.
-// Caller holds mu.
-func (c *Coordinator) drop() {
-	for _, w := range c.owners {
-		close(w.gone)
-	}
-	c.id, c.owners = storage.TopicID{}, nil
-}
+// all returns the owners of the present __consumer_offsets, none when it does not exist.
+func (c *Coordinator) all() []*owner { return c.topic.Owners() }
 
-// newOwners returns owners for the partitions of t from first on.
-func (c *Coordinator) newOwners(t *storage.Topic, first int32, state loadState) []*owner {
-	var out []*owner
-	for i := first; i < t.Partitions(); i++ {
-		log, _ := t.Partition(i)
-		w := &owner{c: c, o: &c.o, log: log, gone: make(chan struct{}), state: state, stopped: c.ended}
-		w.inFlight = runtime.NewInFlight(log, &w.mu, &c.releases, w.settled)
-		if state == loaded {
-			w.shard = newShard(c.env)
-		}
-		w.counted.Store(&shardStats{ready: state == loaded})
-		out = append(out, w)
-	}
-	return out
-}
-
-// ownerOf returns the owner of a group's shard, nil while no __consumer_offsets
-// exists.
-func (c *Coordinator) ownerOf(groupID string) *owner {
-	all := c.all()
-	if len(all) == 0 {
-		return nil
-	}
-	return all[runtime.PartitionFor(groupID, int32(len(all)))]
-}
+// ownerOf returns the owner of a group's shard, nil while no __consumer_offsets exists.
+func (c *Coordinator) ownerOf(groupID string) *owner { return c.topic.Of(groupID) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/kaen-log/gateway/groups/runtime"
 )
 
 // DeleteGroup removes a group that has no members, with its offsets, and waits until
@@ -46,7 +48,7 @@ const deleting = 64
 // share the waits for the disk.
 func (c *Coordinator) DeleteGroups(ctx context.Context, groups []string) []error {
 	errs := make([]error, len(groups))
-	parallel(len(groups), deleting, func(i int) { errs[i] = c.DeleteGroup(ctx, groups[i]) })
+	runtime.Parallel(len(groups), deleting, func(i int) { errs[i] = c.DeleteGroup(ctx, groups[i]) })
 	return errs
 }
 

@@ -89,7 +89,7 @@ func (tr *travel) to(d time.Duration) {
 	tr.t.Helper()
 	tr.clock = start.Add(d)
 	tr.c.Tick()
-	tr.c.releases.Wait()
+	tr.c.topic.Waits().Wait()
 }
 
 func (tr *travel) commit(group, name string, offset int64) {

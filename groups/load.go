@@ -1,7 +1,6 @@
 package groups
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -12,24 +11,10 @@ import (
 	"github.com/kaen-log/gateway/storage/record"
 )
 
-// loaders is how many partitions are read at a time. Kafka: group.coordinator.threads.
-const loaders = 4
-
-// load reads all partitions, but begins with none once ctx is over. A partition answers,
-// and its deadlines are kept, as soon as it is read. Kafka:
-// CoordinatorRuntime.scheduleLoadOperation.
-func (c *Coordinator) load(ctx context.Context) {
-	owners := c.all()
-	parallel(len(owners), loaders, func(i int) {
-		if ctx.Err() == nil {
-			owners[i].load()
-		}
-	})
-}
-
 // load reads the partition and makes the shard answer. It blocks until the log has
 // recovered and is read; calls meanwhile get ErrLoading. A load that fails is told
 // in the log and leaves the groups of the partition unavailable until the next start.
+// Kafka: CoordinatorRuntime.scheduleLoadOperation.
 func (w *owner) load() {
 	w.mu.Lock()
 	if w.state != notLoaded {

@@ -56,12 +56,7 @@ func (s *shard) removal(e *entry, keys []offsetKey, whole bool, done func(err er
 // durable. Where it cannot, as in a partition that is still loading, the offsets stay
 // in the log and are not found by the new topic of the name, which has another id.
 func (c *Coordinator) topicDeleted(t *storage.Topic) {
-	if t.Name() == OffsetsTopic {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.id == t.ID() {
-			c.drop()
-		}
+	if c.topic.Drop(t) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.o.CommitTimeout)
@@ -78,7 +73,7 @@ func (c *Coordinator) topicDeleted(t *storage.Topic) {
 				select {
 				case err = <-answer:
 				case <-w.gone:
-				case <-c.life.Done():
+				case <-c.topic.Life().Done():
 				case <-ctx.Done():
 					err = fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
 				}

@@ -59,6 +59,13 @@ func (w *owner) ready() (*shard, error) {
 	return nil, ErrLoading
 }
 
+// stop has the owner take no more calls.
+func (w *owner) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+}
+
 // enter runs a call for a group, or lets it wait in the group's queue.
 func (w *owner) enter(group string, c waiting) error {
 	w.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage"
 )
 
@@ -48,7 +49,7 @@ const statesAtATime = 64
 // eachState runs f for n states and returns their errors by index.
 func eachState(n int, f func(i int) error) []error {
 	errs := make([]error, n)
-	parallel(n, statesAtATime, func(i int) { errs[i] = f(i) })
+	runtime.Parallel(n, statesAtATime, func(i int) { errs[i] = f(i) })
 	return errs
 }
 
@@ -56,8 +57,8 @@ func eachState(n int, f func(i int) error) []error {
 // without anybody waiting for it. It is called under the lock of the group's shard.
 // Kafka: GroupCoordinatorService.persisterInitialize.
 func (c *Coordinator) initializeStates(group string, asked sharedTopics, starts []ShareStart) {
-	c.releases.Go(func() {
-		ctx, cancel := context.WithTimeout(c.life, c.o.CommitTimeout)
+	c.topic.Waits().Go(func() {
+		ctx, cancel := context.WithTimeout(c.topic.Life(), c.o.CommitTimeout)
 		defer cancel()
 		var failed error
 		for _, err := range eachState(len(starts), func(i int) error {
@@ -68,10 +69,10 @@ func (c *Coordinator) initializeStates(group string, asked sharedTopics, starts 
 				failed = err
 			}
 		}
-		if err := c.initialized(c.life, group, asked, failed == nil); failed == nil {
+		if err := c.initialized(c.topic.Life(), group, asked, failed == nil); failed == nil {
 			failed = err
 		}
-		if failed != nil && c.life.Err() == nil {
+		if failed != nil && c.topic.Life().Err() == nil {
 			c.o.Logger.Warn("states of share partitions were not made", "group", group, "error", failed)
 		}
 	})

@@ -244,7 +244,7 @@ func (w *owner) wait(ctx context.Context, answer <-chan error) error {
 		return fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
 	case <-w.gone:
 		return fmt.Errorf("%s was deleted: %w", StateTopic, ErrNotAvailable)
-	case <-w.c.life.Done():
+	case <-w.c.topic.Life().Done():
 		return fmt.Errorf("the coordinator stops: %w", ErrNotAvailable)
 	}
 }

@@ -302,11 +302,11 @@ func TestTheTopicIsMadeWithKafkasConfigs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		topic, _ := w.store.Topic(StateTopic)
 		c := topic.Config()
-		if !c.Compact || c.Delete || c.SegmentBytes != 100<<20 || c.CompressionType != "uncompressed" || topic.Partitions() != w.c.TopicPartitions() {
+		if !c.Compact || c.Delete || c.SegmentBytes != 100<<20 || c.CompressionType != "uncompressed" || topic.Partitions() != w.c.TopicSpec().Partitions {
 			t.Errorf("got %+v with %d partitions", c, topic.Partitions())
 		}
-		if c := New(Options{Store: w.store, Now: w.clock, EndOffsets: w.c.o.EndOffsets}); c.TopicPartitions() != 50 {
-			t.Errorf("%d partitions by default, want 50", c.TopicPartitions())
+		if c := New(Options{Store: w.store, Now: w.clock, EndOffsets: w.c.o.EndOffsets}); c.TopicSpec().Partitions != 50 {
+			t.Errorf("%d partitions by default, want 50", c.TopicSpec().Partitions)
 		}
 	})
 }
@@ -331,6 +331,6 @@ func TestACoordinatorThatHasEndedTakesNoCallEvenOfANewTopic(t *testing.T) {
 			wantError(t, name, err, ErrNotAvailable)
 		}
 		c.Tick()
-		c.works.Wait()
+		c.topic.Waits().Wait()
 	})
 }

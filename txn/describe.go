@@ -74,7 +74,7 @@ type ListResult struct {
 // Kafka: TransactionStateManager.listTransactionStates.
 func (c *Coordinator) List(r ListRequest) (ListResult, error) {
 	select {
-	case <-c.life.Done():
+	case <-c.topic.Life().Done():
 		return ListResult{}, fmt.Errorf("the coordinator stops: %w", ErrNotAvailable)
 	default:
 	}

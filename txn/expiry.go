@@ -54,7 +54,7 @@ func (w *owner) abort(now time.Time, e *entry, newID int64) {
 	logger, t := w.c.o.Logger.With("transactional id", e.id, "producer id", e.t.ID), e.t
 	next, err := t.fence(now.UnixMilli(), newID)
 	if errors.Is(err, needsID{}) {
-		w.c.works.Go(func() {
+		w.c.topic.Waits().Go(func() {
 			newID, err := w.c.o.Store.NextProducerID()
 			if err != nil {
 				logger.Warn("a transaction whose time is over was not aborted: no producer id", "error", err)

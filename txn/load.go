@@ -1,38 +1,14 @@
 package txn
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/kaen-log/gateway/groups/runtime"
 	"github.com/kaen-log/gateway/storage/record"
 )
-
-// loaders is how many partitions are read at a time.
-const loaders = 4
-
-// load reads all partitions, but begins with none once ctx is over. A partition answers as
-// soon as it is read. Kafka: TransactionStateManager.loadTransactionsForTxnTopicPartition.
-func (c *Coordinator) load(ctx context.Context) {
-	owners := c.all()
-	var (
-		wg   sync.WaitGroup
-		next atomic.Int64
-	)
-	for range min(loaders, len(owners)) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(owners) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				owners[i].load()
-			}
-		})
-	}
-	wg.Wait()
-}
 
 // load reads the partition, and takes up the transactions that were about to end. It blocks
 // until the log has recovered and is read; calls meanwhile get ErrLoading. A load that

@@ -55,7 +55,7 @@ func (w *owner) try(now time.Time, e *entry) {
 		CoordinatorEpoch: w.log.LeaderEpoch(), V2: e.t.version >= 2,
 	}
 	left := end.left
-	w.c.works.Go(func() {
+	w.c.topic.Waits().Go(func() {
 		left, err := w.c.writeMarkers(marker, left, now)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -122,9 +122,9 @@ func (c *Coordinator) writeMarkers(m Marker, partitions []Partition, now time.Ti
 		switch {
 		case !ok: // deleted
 		case p.Topic == offsetsTopic:
-			offsets.Go(func() { errs[i] = c.o.EndOffsets(c.life, p.Partition, m) })
+			offsets.Go(func() { errs[i] = c.o.EndOffsets(c.topic.Life(), p.Partition, m) })
 		default:
-			waits[i], errs[i] = appendMarker(c.life, log, m, now)
+			waits[i], errs[i] = appendMarker(c.topic.Life(), log, m, now)
 		}
 	}
 	for i, wait := range waits {

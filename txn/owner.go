@@ -88,6 +88,13 @@ func (w *owner) ready() error {
 	return ErrLoading
 }
 
+// stop has the owner take no more calls.
+func (w *owner) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+}
+
 // ensure returns the entry of an id, made when missing. Caller holds mu.
 func (w *owner) ensure(id string) *entry {
 	e := w.entries[id]

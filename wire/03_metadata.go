@@ -285,11 +285,9 @@ func (s *Server) autoCreate(r *request, names []string) {
 func (s *Server) autoCreated(name string) (spec storage.TopicSpec, factor int16) {
 	switch name {
 	case groups.OffsetsTopic:
-		return storage.TopicSpec{Name: name, Partitions: s.groups.TopicPartitions(), Configs: s.groups.TopicConfigs()},
-			int16(s.config.Int("offsets.topic.replication.factor"))
+		return s.groups.TopicSpec(), int16(s.config.Int("offsets.topic.replication.factor"))
 	case txn.StateTopic:
-		return storage.TopicSpec{Name: name, Partitions: s.txns.TopicPartitions(), Configs: s.txns.TopicConfigs()},
-			int16(s.config.Int("transaction.state.log.replication.factor"))
+		return s.txns.TopicSpec(), int16(s.config.Int("transaction.state.log.replication.factor"))
 	}
 	return storage.TopicSpec{Name: name, Partitions: int32(s.config.Int("num.partitions"))}, int16(s.config.Int("default.replication.factor"))
 }

@@ -109,7 +109,7 @@ func (f *fetch) wait(ctx context.Context) error {
 		case <-f.poked:
 		case <-ctx.Done():
 			return nil
-		case <-f.st.stopped:
+		case <-f.st.topic.Life().Done():
 			return nil
 		case <-f.Hurry:
 			last = true

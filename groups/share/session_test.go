@@ -171,11 +171,11 @@ func TestASessionDiesWithItsConnection(t *testing.T) {
 	}
 	w.want("a", w.fetch(w.request("a", 0)), "0:0-3×1")
 	w.st.Disconnected(0)
-	w.st.releases.Wait()
+	w.st.topic.Waits().Wait()
 	w.want("session of a", w.use("a", 1, nil, nil), ErrSessionNotFound.Error())
 	w.want("b", w.fetch(w.request("b", 0)), "0:0-3×2")
 	w.st.Disconnected(1)
-	w.st.releases.Wait()
+	w.st.topic.Waits().Wait()
 	w.want("c", w.fetch(w.request("c", 0)), "0:0-3×3")
 
 	// A session that was begun anew elsewhere outlives its first connection.

@@ -46,6 +46,21 @@ type written struct {
 	done  func(error)
 }
 
+// newShard returns the shard of a partition of __share_group_state, which is read when it
+// is first used.
+func (st *State) newShard(log *storage.Log, _ bool) *shard {
+	s := &shard{st: st, log: log, entries: make(map[Key]*entry)}
+	s.inFlight = runtime.NewInFlight(log, &s.mu, st.topic.Waits(), s.settled)
+	return s
+}
+
+// stop has the shard take no more calls.
+func (s *shard) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
 // lock takes mu, once the log is read. After an error it is not held.
 func (s *shard) lock() error {
 	s.mu.Lock()

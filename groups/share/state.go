@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/kaen-log/gateway/groups/runtime"
@@ -23,15 +21,7 @@ type State struct {
 	alarm    *runtime.Alarm
 	prune    *runtime.Period // when the log is looked at for what it may forget
 	sessions sessions
-	stopped  chan struct{}  // closed when Run ends: nobody answers then
-	releases sync.WaitGroup // the goroutines that wait for the disk
-
-	making sync.Mutex // held while __share_group_state is made
-
-	mu     sync.Mutex
-	shards []*shard        // guarded by mu; one a partition of __share_group_state; nil until it exists
-	id     storage.TopicID // guarded by mu; of the topic that shards belong to
-	ended  bool            // guarded by mu; Run has ended
+	topic    *runtime.Topic[*shard]
 }
 
 // New returns a State. It starts nothing: Run does.
@@ -40,8 +30,9 @@ func New(o Options) *State {
 		panic("share: Options.Store and Options.Now must be set")
 	}
 	o.setDefaults()
-	st := &State{o: o, alarm: runtime.NewAlarm(), stopped: make(chan struct{}), sessions: sessions{room: MaxSessionPartitions}}
+	st := &State{o: o, alarm: runtime.NewAlarm(), sessions: sessions{room: MaxSessionPartitions}}
 	st.prune = st.alarm.Every(o.Config.PruneInterval, o.Now())
+	st.topic = runtime.NewTopic(runtime.TopicOptions[*shard]{Store: o.Store, Spec: st.topicSpec(), Owner: st.newShard, Stop: (*shard).stop})
 	o.Store.OnTopicDeleted(st.topicDeleted)
 	return st
 }
@@ -51,41 +42,26 @@ func New(o Options) *State {
 // returns when nothing is on its way to the disk.
 func (st *State) Run(ctx context.Context) error {
 	st.alarm.Run(ctx, st.o.Now, st.Tick)
-	st.mu.Lock()
-	st.ended = true
-	st.mu.Unlock()
-	for _, s := range st.all() {
-		s.mu.Lock()
-		s.ended = true
-		s.mu.Unlock()
-	}
-	close(st.stopped)
-	st.releases.Wait()
+	st.topic.Stop()
 	return nil
 }
 
 // EnsureTopic returns __share_group_state, made with Kafka's configs when it does not
-// exist. Kafka: ShareCoordinatorService.shareGroupStateTopicConfigs.
-func (st *State) EnsureTopic() (*storage.Topic, error) {
-	if t, ok := st.o.Store.Topic(StateTopic); ok {
-		return t, nil
-	}
-	st.making.Lock()
-	defer st.making.Unlock()
-	if t, ok := st.o.Store.Topic(StateTopic); ok {
-		return t, nil
-	}
-	return st.o.Store.CreateTopic(storage.TopicSpec{Name: StateTopic, Partitions: st.o.Config.StatePartitions, Configs: st.TopicConfigs()})
-}
+// exist.
+func (st *State) EnsureTopic() (*storage.Topic, error) { return st.topic.Ensure() }
 
-// TopicConfigs are the configs that __share_group_state is made with: it is not
-// compacted, because an update says only a part.
-func (st *State) TopicConfigs() map[string]string {
-	return map[string]string{
-		"cleanup.policy":   "delete",
-		"compression.type": "producer",
-		"retention.ms":     "-1",
-		"segment.bytes":    strconv.Itoa(int(st.o.Config.StateSegmentBytes)),
+// topicSpec is Kafka's: the topic is not compacted, because an update says only a part.
+// Kafka: ShareCoordinatorService.shareGroupStateTopicConfigs.
+func (st *State) topicSpec() storage.TopicSpec {
+	return storage.TopicSpec{
+		Name:       StateTopic,
+		Partitions: st.o.Config.StatePartitions,
+		Configs: map[string]string{
+			"cleanup.policy":   "delete",
+			"compression.type": "producer",
+			"retention.ms":     "-1",
+			"segment.bytes":    strconv.Itoa(int(st.o.Config.StateSegmentBytes)),
+		},
 	}
 }
 
@@ -141,26 +117,8 @@ func (st *State) Summary(k Key) (start int64, complete int32, ok bool) {
 // Group returns what holds for a group.
 func (st *State) Group(id string) GroupConfig { return st.o.Config.Group(id) }
 
-// all returns the shards of the present __share_group_state, none when it does not
-// exist.
-func (st *State) all() []*shard {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	t, ok := st.o.Store.Topic(StateTopic)
-	if !ok {
-		return nil
-	}
-	if st.id != t.ID() {
-		st.id, st.shards = t.ID(), nil
-	}
-	for n := int32(len(st.shards)); n < t.Partitions(); n++ {
-		log, _ := t.Partition(n)
-		s := &shard{st: st, log: log, entries: make(map[Key]*entry), ended: st.ended}
-		s.inFlight = runtime.NewInFlight(log, &s.mu, &st.releases, s.settled)
-		st.shards = append(slices.Clip(st.shards), s)
-	}
-	return st.shards
-}
+// all returns the shards of the present __share_group_state, none when it does not exist.
+func (st *State) all() []*shard { return st.topic.Owners() }
 
 // shardOf returns the shard of a share partition, nil while there is no
 // __share_group_state.
@@ -203,7 +161,7 @@ func (st *State) wait(ctx context.Context, answer <-chan error) error {
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrNotAvailable, ctx.Err())
-	case <-st.stopped:
+	case <-st.topic.Life().Done():
 		return fmt.Errorf("the server stops: %w", ErrNotAvailable)
 	}
 }

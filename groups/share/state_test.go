@@ -34,7 +34,9 @@ func open(t testing.TB, fsys vfs.FS, config Config) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	config.StatePartitions = 3
+	if config.StatePartitions == 0 {
+		config.StatePartitions = 3
+	}
 	w.store, w.st = s, New(Options{Store: s, Now: now, Config: config})
 	if w.topic, _ = s.Topic("orders"); w.topic == nil {
 		if w.topic, err = s.CreateTopic(storage.TopicSpec{Name: "orders", Partitions: 2}); err != nil {
@@ -119,7 +121,7 @@ func (w *world) ack(member string, partition int32, first, last int64, types ...
 // tick does what is due, and waits for the disk.
 func (w *world) tick() {
 	w.st.Tick()
-	w.st.releases.Wait()
+	w.st.topic.Waits().Wait()
 }
 
 func (w *world) want(what, got, want string) {
@@ -169,7 +171,7 @@ func TestAStateThatHasEndedTakesNoCallEvenOfANewTopic(t *testing.T) {
 	if err := w.st.Initialize(t.Context(), w.key(0), 0); !errors.Is(err, ErrNotAvailable) {
 		t.Errorf("initialize: got %v, want %v", err, ErrNotAvailable)
 	}
-	w.st.releases.Wait()
+	w.st.topic.Waits().Wait()
 	for _, s := range w.st.all() {
 		if got := stateRecords(t, s.log); got != "" {
 			t.Errorf("%s-%d: got %q, want nothing written", StateTopic, s.log.Index(), got)
@@ -246,10 +248,9 @@ func TestTheLogHoldsUpdatesSinceTheLastSnapshot(t *testing.T) {
 
 // A state that nobody changes any more keeps nothing of what others write behind it.
 func TestAStateThatRestsDoesNotKeepTheLog(t *testing.T) {
-	w := newWorld(t, Config{UpdatesPerSnapshot: 3, Group: func(string) GroupConfig {
+	w := newWorld(t, Config{StatePartitions: 1, UpdatesPerSnapshot: 3, Group: func(string) GroupConfig {
 		return GroupConfig{Limits: Limits{MaxLocks: 100, MaxDeliveries: 5, Lock: time.Hour}}
 	}})
-	w.st.o.Config.StatePartitions = 1
 	w.produce(0, 30)
 	w.initialize(1, 5) // rests
 	w.initialize(0, 0)
@@ -341,7 +342,7 @@ func TestADeletedTopicIsForgotten(t *testing.T) {
 	if err := w.store.DeleteTopic(w.topic.ID()); err != nil {
 		t.Fatal(err)
 	}
-	w.st.releases.Wait()
+	w.st.topic.Waits().Wait()
 	w.want("summary", w.summary(0), "-1 -1 false")
 }
 

@@ -1,4 +1,4 @@
-package groups
+package runtime
 
 import (
 	"sync/atomic"
@@ -15,7 +15,7 @@ func TestParallelCallsEachOnceAndSoManyAtATime(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				parallel(n, 3, func(i int) {
+				Parallel(n, 3, func(i int) {
 					under.Add(1)
 					<-gate
 					calls[i]++

@@ -1,13 +1,13 @@
-package groups
+package runtime
 
 import (
 	"sync"
 	"sync/atomic"
 )
 
-// parallel calls f for 0 to n-1, for at most so many at a time, and returns when all are
+// Parallel calls f for 0 to n-1, for at most so many at a time, and returns when all are
 // done.
-func parallel(n, atATime int, f func(i int)) {
+func Parallel(n, atATime int, f func(i int)) {
 	var (
 		wg   sync.WaitGroup
 		next atomic.Int64
