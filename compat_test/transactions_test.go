@@ -103,6 +103,7 @@ func TestTransactions(t *testing.T) {
 				if !errors.Is(err, kerr.ProducerFenced) && !errors.Is(err, kerr.InvalidProducerEpoch) {
 					t.Errorf("the first commits: got %v, want that it is fenced", err)
 				}
+				s.ends(t, tp, 4) // each record with its marker
 				want(t, "committed", len(s.committed(t, tp)), 1)
 			})
 
