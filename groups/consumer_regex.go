@@ -157,12 +157,13 @@ func (g *consumerGroup) resolve(now time.Time, regexes []string, maySee func(str
 // Kafka uses RE2 too.
 func matching(regex string, names []string) []string {
 	out := []string{}
-	re, err := regexp.Compile(`\A(?:` + regex + `)\z`)
+	re, err := regexp.Compile(regex) // nothing may be put behind it: it may end within a quotation
 	if err != nil {
 		return out // read from the log, where another version wrote it
 	}
+	re.Longest() // so that what matches a whole name is found to
 	for _, name := range names {
-		if re.MatchString(name) {
+		if at := re.FindStringIndex(name); at != nil && at[1]-at[0] == len(name) {
 			out = append(out, name)
 		}
 	}

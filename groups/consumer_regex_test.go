@@ -40,6 +40,26 @@ func TestRegexIsRefusedThatWouldHoldUpItsGroup(t *testing.T) {
 	}
 }
 
+func TestRegexMatchesWholeNames(t *testing.T) {
+	names := []string{"orders", "a.b", "axb", "ab", "a", "b"}
+	for regex, want := range map[string][]string{
+		"a":          {"a"},
+		"a|ab":       {"a", "ab"},
+		"a.b|a":      {"a", "a.b", "axb"},
+		"a+?b??":     {"a", "ab"},
+		"^orders$":   {"orders"},
+		"rder":       {},
+		`\Qa.b\E`:    {"a.b"},
+		`\Qa.b`:      {"a.b"},
+		`b|\Qa.b`:    {"a.b", "b"},
+		"(?i)ORDERS": {"orders"},
+	} {
+		if got := matching(regex, names); !slices.Equal(got, want) {
+			t.Errorf("%s matches %q, want %q", regex, got, want)
+		}
+	}
+}
+
 // What all expressions of a group take is bounded also when topics came after they were
 // taken: those for which there is no room left keep the topics that they had.
 func TestRegexesAreResolvedAsFarAsTheirGroupMayBeHeldUp(t *testing.T) {
