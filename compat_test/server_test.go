@@ -148,15 +148,27 @@ func (s *server) Kill9(t testing.TB) {
 // Stop asks the process to end, waits, and fails unless it ended well.
 func (s *server) Stop(t testing.TB) {
 	t.Helper()
+	s.StopBy(t, os.Interrupt)
+}
+
+// StopBy is Stop with a signal to choose.
+func (s *server) StopBy(t testing.TB, signal os.Signal) {
+	t.Helper()
+	s.Signal(t, signal)
+	if err := s.ended(t); err != nil {
+		t.Fatalf("after the signal %v the gateway ended with %v\n%s", signal, err, s.out.tail(40))
+	}
+}
+
+// Signal sends the process a signal.
+func (s *server) Signal(t testing.TB, signal os.Signal) {
+	t.Helper()
 	s.needProcess(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("no signal asks a process to stop here")
 	}
-	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatalf("interrupt: %v", err)
-	}
-	if err := s.ended(t); err != nil {
-		t.Fatalf("after an interrupt the gateway ended with %v\n%s", err, s.out.tail(40))
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		t.Fatalf("signal %v: %v", signal, err)
 	}
 }
 
