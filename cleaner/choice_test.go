@@ -72,6 +72,8 @@ func TestGroups(t *testing.T) {
 	wide[1].NextOffset, wide[2].BaseOffset, wide[2].NextOffset = math.MaxInt32+1, math.MaxInt32+1, math.MaxInt32+2
 	indexed := sized(1, 1, 1)
 	indexed[0].IndexBytes, indexed[1].IndexBytes, indexed[2].TimeIndexBytes = 60, 41, 100
+	timed := sized(1, 1, 1, 1)
+	timed[0].TimeIndexBytes, timed[1].TimeIndexBytes, timed[2].TimeIndexBytes, timed[3].TimeIndexBytes = 60, 40, 1, 99
 	for _, c := range []struct {
 		name     string
 		segments []storage.SegmentInfo
@@ -85,6 +87,7 @@ func TestGroups(t *testing.T) {
 		{"nothing", sized(100), 0, "[]"},
 		{"a span that an index cannot hold", wide, math.MaxInt64, fmt.Sprintf("[{0 2 0} {%d 1 0}]", math.MaxInt32+1)},
 		{"indexes that do not fit into one", indexed, 30, "[{0 1 1} {10 2 2}]"},
+		{"time indexes that do not fit into one", timed, 40, "[{0 2 2} {20 2 2}]"},
 	} {
 		if got := fmt.Sprint(groups(c.segments, c.end, &config)); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)

@@ -229,6 +229,9 @@ func TestFilterForgetsTransactions(t *testing.T) {
 			if err != nil || s != c.want[i] {
 				t.Errorf("%s: batch %d: got %s, %v, want %s", c.name, i, s, err, c.want[i])
 			}
+			if got != nil && (got.Transactional() != b.Transactional() || got.Control() != b.Control()) {
+				t.Errorf("%s: batch %d: attributes %b, want those of before, %b", c.name, i, got.Attributes(), b.Attributes())
+			}
 		}
 	}
 	for _, c := range []struct {
