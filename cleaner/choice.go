@@ -75,7 +75,8 @@ type group struct {
 }
 
 // groups divides the segments that begin before end into groups that fit into one segment: by the bytes of the log and
-// of each index, and by the span of offsets. Kafka: Cleaner.groupSegmentsBySize.
+// of each index, and by the span of offsets. Kafka: Cleaner.groupSegmentsBySize. Differs from Kafka: there an empty segment
+// fits whatever its span.
 func groups(segments []storage.SegmentInfo, end int64, c *storage.TopicConfig) []group {
 	var out []group
 	var index, times int64

@@ -33,7 +33,22 @@
 //     segment, and nothing in it, and answers -1. Here the search goes on.
 //   - The transaction index of a rewritten segment keeps an aborted transaction as long as its marker has its record;
 //     Kafka's as long as its data is there. Clients end a transaction at the marker, so they see the same.
-//   - A log whose pass found the disk full is set aside until the next start. Here it is tried again.
+//   - A file that cannot be written or read, on a full disk too, takes the whole log directory offline, and with the last
+//     directory the broker; only what is read for the offset map, or to choose a log, makes it set aside that log alone.
+//     Here a log that found the disk full is tried again in the next turn, one that failed otherwise is set aside until the
+//     next start, and retention tries again at its next sweep. The others are cleaned and served as ever.
+//   - A log with a batch that cannot be taken apart is set aside and goes on being served. CRCs are not looked at: changed
+//     bytes are copied, and a batch with such that is written anew gets a CRC that is right. Here all are looked at, and
+//     damage takes the partition offline. Records that cannot be taken apart in a batch whose CRC is right set the log aside
+//     here too.
+//   - Segments that were replaced stay for file.delete.delay.ms. Here they go with their last reader.
+//   - How far a log was cleaned is written after each pass. Here it is with the other checkpoints, every
+//     log.flush.offset.checkpoint.interval.ms: a crash costs a pass over what was clean already.
+//   - An empty segment joins any group. Here it counts like the others for the 2^31 offsets that a segment may span, so of a
+//     log of which nothing is left one segment stays for each 2^31.
+//   - With log.cleaner.enable=false, until Kafka 5.0, or log.cleaner.threads=0 nothing is compacted, and logs with both
+//     policies know no retention either. Here the first says nothing, and the second is one thread.
+//   - Retention warns at each sweep of a segment that stays for a timestamp of the future. Here it does not.
 //   - Forced compaction by max.compaction.lag.ms looks at the segments that may be cleaned; Kafka also at those above the
 //     ceiling, which it then does not clean.
 //

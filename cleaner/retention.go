@@ -15,7 +15,8 @@ type retention struct {
 // retain decides which segments of a log go, the oldest first, until one stays: first by size, then by time. Nothing at or
 // beyond the high watermark goes, and an empty last segment stays. A segment goes by time when more than retention.ms
 // have passed since its largest timestamp, so one record of the future keeps it and all after it; by size as long as
-// retention.bytes remain without it. Kafka: UnifiedLog.deleteOldSegments, deletableSegments.
+// retention.bytes remain without it. Kafka: UnifiedLog.deleteOldSegments, deletableSegments. Differs from Kafka: it warns of a
+// segment that stays for a record of the future, at each look.
 func retain(segments []storage.SegmentInfo, o storage.Offsets, c *storage.TopicConfig, nowMs int64) retention {
 	r := retention{before: o.LogStart}
 	if !c.Delete {

@@ -16,7 +16,9 @@ type doomedFile struct {
 // DeleteBefore moves the log start up to offset, -1 for the high watermark, and returns where the log then starts,
 // which is higher when it started higher already. The new start is durable when it returns. Segments that lie wholly
 // below it leave the log; their files are removed after file.delete.delay.ms, when the last reader has let go.
-// ErrOffsetOutOfRange means an offset above the high watermark, or below -1.
+// ErrOffsetOutOfRange means an offset above the high watermark, or below -1. Kafka: UnifiedLog.maybeIncrementLogStartOffset.
+// Differs from Kafka: it writes the log start with a later checkpoint, and after DeleteRecords leaves the segments to the next
+// sweep of retention or turn of the cleaner.
 func (l *Log) DeleteBefore(offset int64) (logStart int64, err error) {
 	v, err := l.visible()
 	if err != nil {

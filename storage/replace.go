@@ -178,8 +178,9 @@ func (l *Log) freeDeleted(s *segment) int {
 	}
 }
 
-// removeReplaced removes the files of a source that nobody reads any more. There is no delay as for deleted segments, whose
-// records are gone: all that is to stay is in the replacement, and a pass needs no more room than one of them.
+// removeReplaced removes the files of a source that nobody reads any more. Differs from Kafka: there is no delay as for
+// deleted segments, whose records are gone: all that is to stay is in the replacement, and a pass needs no more room than one
+// of them.
 func (l *Log) removeReplaced(names []string) {
 	// While it is held the directory cannot become that of another topic with the same name.
 	l.mu.Lock()

@@ -34,7 +34,8 @@ type RewriteResult struct {
 // the size of the new segment: the old ones are removed when it counts, and the last reader has let go of them.
 //
 // ErrNotRewritable means that the segments are not to be rewritten now. Damage that is met takes the log offline. One
-// rewrite is made at a time; others wait. Kafka: Cleaner.cleanSegments.
+// rewrite is made at a time; others wait. Kafka: Cleaner.cleanSegments. Differs from Kafka: it looks at no CRC, leaves a log
+// with damage in service, and takes the whole directory offline when the disk fails or is full.
 func (l *Log) Rewrite(base int64, count int, keep func(record.Batch) (record.Batch, error)) (RewriteResult, error) {
 	if _, err := l.visible(); err != nil {
 		return RewriteResult{}, err

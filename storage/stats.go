@@ -69,7 +69,8 @@ func (l *Log) Config() *TopicConfig { return l.config.Load() }
 func (l *Log) CleanedTo() int64 { return l.cleanedTo.Load() }
 
 // SetCleanedTo remembers up to where the log was cleaned. It reaches the disk with the next checkpoint; after a crash an
-// earlier offset may be found, which costs time only. Kafka: cleaner-offset-checkpoint.
+// earlier offset may be found, which costs time only. Kafka: cleaner-offset-checkpoint. Differs from Kafka: it writes that
+// after each pass.
 func (l *Log) SetCleanedTo(offset int64) { l.cleanedTo.Store(offset) }
 
 // ActiveProducers returns what the log knows of its idempotent and transactional producers, by id. Kafka:

@@ -56,7 +56,7 @@ var topicConfigs = []ConfigDef{
 	{
 		Name: "file.delete.delay.ms", Type: ConfigLong, Default: "60000", HasDefault: true,
 		Valid: AtLeast(0), ValidText: "[0,...]",
-		Doc:      "How long a file stays on disk after it was taken out of its log or its topic was deleted.",
+		Doc:      "How long a file stays on disk after it was taken out of its log or its topic was deleted. What compaction replaced goes at once.",
 		Synonyms: []ConfigSynonym{{Name: "log.segment.delete.delay.ms"}},
 	},
 	{

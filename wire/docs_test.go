@@ -117,7 +117,8 @@ func configsPage() string {
 	}
 	w.WriteString("\n## Logger\n\n`root` is the whole log; its level is one of TRACE, DEBUG, INFO, WARN, ERROR, FATAL and holds until the process\nends.\n" +
 		"\n## Broker configs without effect\n\n" +
-		"Kafka has them, a file may set them, and DescribeConfigs reports them; nothing here follows them.\n\n" +
+		"Kafka has them, a file may set them, and DescribeConfigs reports them; nothing here follows them. Mind\n" +
+		"`log.cleaner.enable`: until 5.0 Kafka compacts nothing when it is false, here compaction goes on.\n\n" +
 		"| name | default | valid | changed while it runs |\n| --- | --- | --- | --- |\n")
 	for i := range inertConfigs {
 		d := &inertConfigs[i]
