@@ -13,8 +13,8 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// Config is what the broker's configuration says. It is asked for again before each turn. Kafka's names and defaults
-// stand beside each.
+// Config is what the broker's configuration says. It is asked for again before each turn; MaxIOBytes and Threads hold for
+// the turns that are under way, too. Kafka's names and defaults stand beside each.
 type Config struct {
 	CheckInterval time.Duration // log.retention.check.interval.ms, 5 min
 	InitialDelay  time.Duration // log.initial.task.delay.ms, 30 s; read once
@@ -56,6 +56,7 @@ type Cleaner struct {
 	mu       sync.Mutex
 	busy     map[*storage.Log]bool  // guarded by mu; being cleaned
 	setAside map[*storage.Log]error // guarded by mu; not compacted again before a restart, and why
+	claimed  int64                  // guarded by mu; bytes that the threads' offset maps may take
 	stats    Stats                  // guarded by mu
 }
 
@@ -70,7 +71,7 @@ func New(o Options) *Cleaner {
 	if o.Config == nil {
 		o.Config = DefaultConfig
 	}
-	return &Cleaner{o: o, limiter: rate.NewLimiter(rate.Inf, 0), busy: map[*storage.Log]bool{}, setAside: map[*storage.Log]error{}}
+	return &Cleaner{o: o, limiter: rate.NewLimiter(rate.Inf, 2*readBytes), busy: map[*storage.Log]bool{}, setAside: map[*storage.Log]error{}}
 }
 
 // wakeInterval bounds how long the loops sleep, since the clock that decides may move by itself.
@@ -80,7 +81,7 @@ const wakeInterval = time.Second
 func (c *Cleaner) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { c.retainLoop(ctx) })
-	running.Go(func() { c.compactLoop(ctx) })
+	running.Go(func() { c.runThreads(ctx) })
 	running.Wait()
 	return nil
 }
@@ -96,17 +97,6 @@ func (c *Cleaner) retainLoop(ctx context.Context) {
 		if now := c.o.Now(); now.Sub(last) >= interval || now.Before(last) {
 			c.Retain(ctx)
 			last, first = now, false
-		}
-	}
-}
-
-// compactLoop compacts what is due, then leaves it for Backoff.
-func (c *Cleaner) compactLoop(ctx context.Context) {
-	last := c.o.Now()
-	for sleep(ctx, min(c.o.Config().Backoff, wakeInterval)) {
-		if now := c.o.Now(); now.Sub(last) >= c.o.Config().Backoff || now.Before(last) {
-			c.Compact(ctx)
-			last = c.o.Now()
 		}
 	}
 }
@@ -184,52 +174,6 @@ func (c *Cleaner) RetainLog(l *storage.Log) error {
 	return nil
 }
 
-// Compact compacts what is due by the clock of Options, the dirtiest log first, with as many threads as Config says, and
-// applies retention to the logs that have both policies, after each pass and at the end. It returns when nothing is due any
-// more or ctx ends. Kafka: LogCleaner.cleanFilthiestLog.
-func (c *Cleaner) Compact(ctx context.Context) {
-	c.forgetDeleted()
-	config := c.o.Config()
-	if config.MaxIOBytes > 0 && config.MaxIOBytes < unlimitedBytes {
-		c.limiter.SetBurst(2 * readBytes)
-		c.limiter.SetLimit(rate.Limit(config.MaxIOBytes))
-	} else {
-		c.limiter.SetLimit(rate.Inf)
-	}
-	var threads sync.WaitGroup
-	for range max(config.Threads, 1) {
-		threads.Go(func() { c.compactSome(ctx, config) })
-	}
-	threads.Wait()
-	c.retainCompacted(ctx)
-}
-
-// compactSome is what one thread does in a turn of Compact.
-func (c *Cleaner) compactSome(ctx context.Context, config Config) {
-	var own *compactor
-	var postponed []*storage.Log // to the next turn
-	defer func() {
-		for _, l := range postponed {
-			c.give(l)
-		}
-	}()
-	for ctx.Err() == nil {
-		l, ch, ok := c.dirtiest()
-		if !ok {
-			return
-		}
-		if own == nil {
-			own = c.compactor(config)
-		}
-		if c.compact(ctx, own, l, ch) {
-			c.give(l)
-		} else {
-			postponed = append(postponed, l)
-		}
-		c.retainCompacted(ctx)
-	}
-}
-
 // retainCompacted applies retention once to every log that has both policies and is not being worked at.
 func (c *Cleaner) retainCompacted(ctx context.Context) {
 	for _, l := range c.o.Store.Logs() {
@@ -241,27 +185,6 @@ func (c *Cleaner) retainCompacted(ctx context.Context) {
 			c.give(l)
 		}
 	}
-}
-
-// compactor returns what a thread works with.
-func (c *Cleaner) compactor(config Config) *compactor {
-	bytes := config.DedupeBytes / int64(max(config.Threads, 1))
-	return &compactor{offsets: newOffsetMap(bytes, config.LoadFactor), pace: c.pace}
-}
-
-// pace waits as long as the limit of bytes per second demands.
-func (c *Cleaner) pace(ctx context.Context, bytes int) error {
-	if c.limiter.Limit() == rate.Inf {
-		return ctx.Err()
-	}
-	for bytes > 0 {
-		n := min(bytes, c.limiter.Burst())
-		if err := c.limiter.WaitN(ctx, n); err != nil {
-			return err
-		}
-		bytes -= n
-	}
-	return nil
 }
 
 // take marks a log as being worked at; false when it is already, or is in a directory as another broker left it.
@@ -329,37 +252,6 @@ func choose(l *storage.Log, cleanedTo, nowMs int64) (choice, error) {
 		return choice{}, err
 	}
 	return assess(segments, offsets, cleanedTo, l.Config(), nowMs, l.FirstTimestamp)
-}
-
-// compact makes one pass over a log that was taken; false when that is to be left alone for the rest of the turn, because it
-// changed meanwhile, there is no room for the pass or ctx ended.
-func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, ch choice) bool {
-	s, err := own.pass(ctx, l, ch, c.o.Now().UnixMilli())
-	if err != nil {
-		if ctx.Err() != nil {
-			return false
-		}
-		if passing(err) {
-			c.o.Logger.Info("compaction was given up for now", "log", name(l), "err", err)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.stats.GivenUp++
-			return false
-		}
-		c.putAside(l, err)
-		return true
-	}
-	c.o.Logger.Info("log compacted", "log", name(l), "from", s.FirstDirty, "to", s.End, "keys", s.Keys,
-		"records_before", s.RecordsRead, "records", s.RecordsKept, "bytes_before", s.SizeBefore, "bytes", s.SizeAfter)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.Passes++
-	c.stats.BytesRead += s.BytesRead
-	c.stats.BytesKept += s.BytesKept
-	c.stats.RecordsRead += s.RecordsRead
-	c.stats.RecordsKept += s.RecordsKept
-	c.stats.LastPass = c.o.Now()
-	return true
 }
 
 // putAside keeps a log from being cleaned again before a restart. Kafka: LogCleanerManager.markPartitionUncleanable.

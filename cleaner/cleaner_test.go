@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -410,50 +409,6 @@ func TestLogThatChangesIsLeftForLater(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestThreadsWorkSideBySide has two passes wait for each other.
-func TestThreadsWorkSideBySide(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var met sync.WaitGroup
-		met.Add(2)
-		mem := vfs.NewMem(vfs.MemOptions{Now: time.Now})
-		fsys := vfs.Inject(mem, func(op vfs.Op) error {
-			if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".log.cleaned") {
-				met.Done()
-				met.Wait()
-			}
-			return nil
-		})
-		s, err := storage.Open("data", storage.Options{FS: fsys, Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"a", "b"} {
-			fill(t, topicLog(t, s, name, small("internal.segment.bytes", "4000")), 60, 5, time.Now())
-		}
-		c := New(Options{Store: s, Now: time.Now, Config: func() Config {
-			config := DefaultConfig()
-			config.Threads = 2
-			return config
-		}})
-		c.Compact(t.Context())
-		if st := c.Stats(); st.Passes != 2 {
-			t.Errorf("%d passes, want 2", st.Passes)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestThreadsShareTheOffsetMap(t *testing.T) {
-	r := newRig(t)
-	for threads, slots := range map[int]int64{0: 64, 1: 64, 4: 16} {
-		if got := r.c.compactor(Config{DedupeBytes: 64 * slotBytes, Threads: threads}).offsets.bytes; got != slots*slotBytes {
-			t.Errorf("%d threads: %d slots each, want %d", threads, got, slots)
-		}
 	}
 }
 

@@ -31,10 +31,20 @@ type compactor struct {
 	offsets *offsetMap
 	// pace is called with the bytes that were read or are about to be written, and may block.
 	pace func(ctx context.Context, bytes int) error
+	// check ends a pass when it returns an error. It is asked as often as pace; nil lets all passes be.
+	check func() error
 
 	reader record.Reader
 	ahead  lookahead
 	buffer []byte
+}
+
+// step waits until so many bytes may be read or written.
+func (c *compactor) step(ctx context.Context, bytes int) error {
+	if err := c.pace(ctx, bytes); err != nil || c.check == nil {
+		return err
+	}
+	return c.check()
 }
 
 // readBytes is how much of a log is read at a time.
@@ -94,12 +104,12 @@ func (c *compactor) rewrite(ctx context.Context, l *storage.Log, g group, f *fil
 		f.producers[p.ProducerID] = p
 	}
 	res, err := l.Rewrite(g.base, g.count, func(b record.Batch) (record.Batch, error) {
-		if err := c.pace(ctx, len(b)); err != nil {
+		if err := c.step(ctx, len(b)); err != nil {
 			return nil, err
 		}
 		kept, err := f.batch(b)
 		if err == nil {
-			err = c.pace(ctx, len(kept))
+			err = c.step(ctx, len(kept))
 		}
 		return kept, err
 	})
@@ -133,7 +143,7 @@ func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (ma
 		if len(res.Data) == 0 {
 			break
 		}
-		if err := c.pace(ctx, len(res.Data)); err != nil {
+		if err := c.step(ctx, len(res.Data)); err != nil {
 			return 0, err
 		}
 		if next == ch.firstDirty {
