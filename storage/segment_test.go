@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -33,4 +35,25 @@ func TestClosedSegmentsKeepNoIndexInMemory(t *testing.T) {
 		}
 	}
 	r.stop(l)
+}
+
+// TestSegmentWithoutTimestampsRollsByTheClock writes records without timestamps, so that segment.ms counts from when their
+// segment began by the clock of Options, which is neither the machine's nor that of the files.
+func TestSegmentWithoutTimestampsRollsByTheClock(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	s, err := Open(testDir, Options{FS: vfs.NewMem(vfs.MemOptions{}), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := createTopic(t, s, "orders", 1, "segment.ms", "1000")
+	began := now
+	for _, ms := range []int64{0, 1000, 1001, 2001, 2002, 10_000} {
+		now = began.Add(time.Duration(ms) * time.Millisecond)
+		mustProduce(t, topic, 0, "value")
+	}
+	l, _ := topic.Partition(0)
+	if got, want := bases(t, l), []int64{0, 2, 4, 5}; !slices.Equal(got, want) {
+		t.Errorf("segments begin at %v, want %v", got, want)
+	}
+	closeStore(t, s)
 }
