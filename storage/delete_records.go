@@ -129,8 +129,12 @@ func (l *Log) discard(s *segment) {
 	l.removeNote(s)
 }
 
-// removeDeleted removes the deleted files whose delay is over and returns when the next one is due; zero for none.
+// removeDeleted removes the deleted files whose delay is over and returns when the next one is due; zero for none. A
+// log that recovers, or has yet to, has none: its recovery removes what it finds.
 func (l *Log) removeDeleted() (next time.Time) {
+	if s := l.Status(); s == StatusIdle || s == StatusRecovering {
+		return time.Time{}
+	}
 	now := l.ctx.now()
 	l.mu.Lock()
 	var due []string

@@ -49,6 +49,61 @@ func TestRunTriesAgainToReadTheDataDirectory(t *testing.T) {
 	})
 }
 
+// A recovery may take long. Files of other logs whose time has come are removed meanwhile.
+func TestRecoveryHoldsUpNoHousekeeping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem(vfs.MemOptions{Now: time.Now})
+		s, err := Open(testDir, Options{FS: mem, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustProduce(t, createTopic(t, s, "slow", 1), 0, "a")
+		orders := createTopic(t, s, "orders", 1)
+		mustProduce(t, orders, 0, "a")
+		closeStore(t, s)
+
+		release := make(chan struct{})
+		s, err = Open(testDir, Options{RecoveryThreads: 2, Now: time.Now, FS: vfs.Inject(mem, func(op vfs.Op) error {
+			if strings.Contains(op.Name, "slow-0") {
+				<-release
+			}
+			return nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := runStore(t, s)
+		orders, _ = s.Topic("orders")
+		l, _ := orders.Partition(0)
+		if err := l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.DeleteBefore(1); err != nil {
+			t.Fatal(err)
+		}
+		deleted := func() bool {
+			_, err := mem.Stat(segmentFile(testDir+"/orders-0", 0, logSuffix+deletedSuffix))
+			return err == nil
+		}
+		if !deleted() {
+			t.Error("no file waits to be removed")
+		}
+		time.Sleep(l.Config().fileDeleteDelay() + housekeepingInterval)
+		synctest.Wait()
+		if slow, _ := s.Topic("slow"); deleted() || !recovers(slow) {
+			t.Errorf("the file is still there: %v, the other log recovers: %v", deleted(), recovers(slow))
+		}
+		close(release)
+		stop()
+		closeStore(t, s)
+	})
+}
+
+func recovers(t *Topic) bool {
+	l, ok := t.Partition(0)
+	return ok && l.Status() == StatusRecovering
+}
+
 // A sync that fails in the stop itself takes the log offline when nobody looks any more; the stop is not a clean one.
 func TestSyncThatFailsInTheStopIsNoCleanStop(t *testing.T) {
 	for _, fail := range []bool{false, true} {
