@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kaen-log/gateway/storage"
@@ -13,14 +16,14 @@ import (
 )
 
 // TestCommittedOffsetsStayBounded is CLN-14: a million commits to three partitions of a topic, in the form in which groups
-// store them, leave a log that never has more than a few segments, and is short to read after a restart.
+// store them, leave a log that never takes more than a few segments of the disk, and is short to read after a restart.
 func TestCommittedOffsetsStayBounded(t *testing.T) {
 	const commits, segment = 1_000_000, 1 << 20
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return now }
-	fsys := vfs.NewMem(vfs.MemOptions{Now: clock})
+	d := newDisk(clock)
 	open := func() (*storage.Store, *storage.Log) {
-		s, err := storage.Open("data", storage.Options{FS: fsys, Now: clock})
+		s, err := storage.Open("data", storage.Options{FS: d, Now: clock})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +45,6 @@ func TestCommittedOffsetsStayBounded(t *testing.T) {
 		keys[p] = binary.BigEndian.AppendUint32(keys[p], uint32(p))
 	}
 	value := make([]byte, 60)
-	largest := int64(0)
 	b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
 	for n := 0; n < commits; {
 		b.Reset(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch})
@@ -61,11 +63,10 @@ func TestCommittedOffsetsStayBounded(t *testing.T) {
 		if n%20_000 == 0 { // about two segments
 			now = now.Add(time.Second)
 			c.Compact(context.Background())
-			largest = max(largest, l.Size())
 		}
 	}
-	if largest > 4*segment {
-		t.Errorf("the log reached %d bytes, want at most four segments of %d", largest, segment)
+	if largest := d.highest(); largest > 4*segment {
+		t.Errorf("the disk held %d bytes, want at most four segments of %d", largest, segment)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -90,37 +91,118 @@ func TestCommittedOffsetsStayBounded(t *testing.T) {
 	}
 }
 
-// TestADayStaysBounded writes a day's records, a minute at a time, and lets the cleaner look every minute.
+// disk is a file system in memory that notes how much it held at most: in all files, those that wait for
+// file.delete.delay.ms or for a reader among them.
+type disk struct {
+	vfs.FS
+	mem *vfs.Mem
+
+	mu   sync.Mutex
+	most int64 // bytes; guarded by mu
+}
+
+func newDisk(clock func() time.Time) *disk {
+	d := &disk{mem: vfs.NewMem(vfs.MemOptions{Now: clock})}
+	d.FS = vfs.After(d.mem, func(op vfs.Op, _ error) {
+		if op.Kind != vfs.OpWriteAt {
+			return
+		}
+		used := d.used()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.most = max(d.most, used)
+	})
+	return d
+}
+
+// used is what it holds now.
+func (d *disk) used() int64 {
+	free, total, err := d.mem.Free(".")
+	if err != nil {
+		panic(err)
+	}
+	return total - free
+}
+
+// forget begins anew with what it holds now.
+func (d *disk) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.most = d.used()
+}
+
+// highest is the most that it held since it was made or told to forget.
+func (d *disk) highest() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.most
+}
+
+// TestADayStaysBounded writes a day's records, a minute at a time, and lets the cleaner look every minute. An hour's take 39 kB,
+// and 50 take 4 kB. Where there is retention the keys are all different, so that nothing else bounds the log.
 func TestADayStaysBounded(t *testing.T) {
+	const perMinute, minutes, segment = 8, 24 * 60, 5000
 	for _, c := range []struct {
 		policy string
+		keys   int
 		most   int64 // bytes
-	}{{"delete", 60_000}, {"compact", 25_000}, {"compact,delete", 25_000}} {
+	}{
+		{"delete", math.MaxInt, 39_000 + 2*segment + 1000},         // the oldest segment, one that is deleted
+		{"compact", 50, 2*4_000 + 2*segment + 1000},                // as much dirty as clean, the open segment, a new one
+		{"compact,delete", math.MaxInt, 39_000 + 3*segment + 1000}, // as the first, a new one
+	} {
 		t.Run(c.policy, func(t *testing.T) {
-			r := newRig(t)
-			l := r.log(map[string]string{
-				"cleanup.policy": c.policy, "internal.segment.bytes": "5000", "retention.ms": "3600000", "segment.ms": "600000",
-				"min.cleanable.dirty.ratio": "0.5", "file.delete.delay.ms": "0",
+			synctest.Test(t, func(t *testing.T) {
+				d := newDisk(time.Now)
+				s, err := storage.Open("data", storage.Options{FS: d, Now: time.Now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { s.Run(ctx) }) // removes deleted files
+				l := topicLog(t, s, "orders", map[string]string{
+					"cleanup.policy": c.policy, "internal.segment.bytes": fmt.Sprint(segment), "retention.ms": "3600000",
+					"segment.ms": "600000", "min.cleanable.dirty.ratio": "0.5", "file.delete.delay.ms": "60000",
+				})
+				r := &rig{t: t, store: s, c: New(Options{Store: s, Now: time.Now})}
+				key := func(offset int) string { return fmt.Sprintf("k%d", offset%c.keys) }
+				for minute := range minutes {
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					if minute == 120 {
+						d.forget()
+					}
+					for i := range perMinute {
+						r.put(l, key(minute*perMinute+i), []byte("some value"), time.Now())
+					}
+					r.c.Retain(ctx)
+					r.c.Compact(ctx)
+				}
+				if got := d.highest(); got > c.most {
+					t.Errorf("the disk held %d bytes, want at most %d", got, c.most)
+				}
+				o, err := l.Offsets()
+				if err != nil || o.End != perMinute*minutes || (o.LogStart > 0) != l.Config().Delete {
+					t.Errorf("the log is %+v, %v, want %d records, and a start that retention alone moves", o, err, perMinute*minutes)
+				}
+				if passes := r.c.Stats().Passes; (passes > 0) != l.Config().Compact {
+					t.Errorf("%d passes of compaction, want some: %v", passes, l.Config().Compact)
+				}
+				left := map[string]bool{}
+				records(t, l, o.LogStart, func(_ record.Batch, rec record.Record) { left[string(rec.Key)] = true })
+				for offset := perMinute * (minutes - 61); offset < perMinute*minutes; offset++ {
+					if !left[key(offset)] {
+						t.Errorf("%s is lost, which was written in the last hour", key(offset))
+						break
+					}
+				}
+				stop()
+				running.Wait()
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
 			})
-			largest := int64(0)
-			for minute := range 24 * 60 {
-				r.now = r.now.Add(time.Minute)
-				for i := range 8 {
-					r.put(l, fmt.Sprintf("k%d", (minute*8+i)%50), []byte("some value"), r.now)
-				}
-				r.c.Retain(context.Background())
-				r.c.Compact(context.Background())
-				if minute > 120 {
-					largest = max(largest, l.Size())
-				}
-			}
-			if largest > c.most {
-				t.Errorf("the log reached %d bytes, want at most %d", largest, c.most)
-			}
-			o, _ := l.Offsets()
-			if o.End != 8*24*60 || (o.LogStart > 0) != (c.policy == "delete") {
-				t.Errorf("the log is %+v", o)
-			}
 		})
 	}
 }
