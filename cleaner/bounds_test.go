@@ -125,10 +125,11 @@ func (d *disk) used() int64 {
 }
 
 // forget begins anew with what it holds now.
-func (d *disk) forget() {
+func (d *disk) forget() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.most = d.used()
+	return d.most
 }
 
 // highest is the most that it held since it was made or told to forget.
@@ -204,5 +205,52 @@ func TestADayStaysBounded(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestPassTakesTheRoomOfOneSegment makes passes over many segments, and wants each to need no more room than one group of them
+// does, whatever the log has.
+func TestPassTakesTheRoomOfOneSegment(t *testing.T) {
+	const keys, segment, index = 2000, 10_000, 100
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := func() time.Time { return now }
+	d := newDisk(clock)
+	s, err := storage.Open("data", storage.Options{FS: d, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, now: now, store: s, c: New(Options{Store: s, Now: clock})}
+	l := r.log(small("internal.segment.bytes", fmt.Sprint(segment), "segment.index.bytes", fmt.Sprint(index)))
+	write := func(which func(key int) bool) {
+		for key := range keys {
+			if which(key) {
+				r.put(l, fmt.Sprint("k", key), make([]byte, 100), now)
+			}
+		}
+	}
+	write(func(int) bool { return true })
+	for _, c := range []struct {
+		name     string
+		which    func(key int) bool // are written anew
+		replaced int                // groups, at least
+	}{
+		{"a little of each segment goes", func(key int) bool { return key%20 == 0 }, 30},
+		{"most of each segment goes", func(key int) bool { return key%4 > 0 }, 30},
+		{"several segments become one", func(int) bool { return false }, 5},
+	} {
+		write(c.which)
+		if err := l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		before := d.forget()
+		if st := r.force(l); st.Replaced < c.replaced {
+			t.Errorf("%s: %d groups of %d segments were rewritten, want %d", c.name, st.Replaced, st.Segments, c.replaced)
+		}
+		if got, most := d.highest()-before, int64(segment+2*index); got > most {
+			t.Errorf("%s: the pass took %d bytes, want at most %d, a segment and its indexes", c.name, got, most)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
