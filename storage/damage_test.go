@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -358,5 +359,91 @@ func TestEndOfARewrittenSegmentStays(t *testing.T) {
 			wantOffsets(t, l, Offsets{LastStable: 6, HighWatermark: 6, End: 6})
 			rig.kill(l)
 		})
+	}
+}
+
+// overlaps are the ways in which the first segment of endedLog comes to hold what is the others'. The indexes are those of
+// before.
+var overlaps = map[string]func(segments [][]byte) []byte{
+	"a later segment in its place":    func(segments [][]byte) []byte { return segments[2] },
+	"the next segment in its place":   func(segments [][]byte) []byte { return segments[1] },
+	"the next segment at its end":     func(segments [][]byte) []byte { return slices.Concat(segments[0], segments[1]) },
+	"a batch of the last at its end":  func(segments [][]byte) []byte { return slices.Concat(segments[0], segments[2][:len(testBatch("0"))]) },
+	"a later segment and a torn tail": func(segments [][]byte) []byte { return slices.Concat(segments[2], []byte("torn")) },
+}
+
+func TestOverlappingSegmentIsDamage(t *testing.T) {
+	for what, made := range overlaps {
+		for _, indexes := range []bool{true, false} {
+			for _, adopted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, indexes=%v, adopted=%v", what, indexes, adopted), func(t *testing.T) {
+					bothStops(t, func(t *testing.T, clean bool) {
+						rig, segments := endedLog(t, clean)
+						var logs [][]byte
+						for _, s := range segments {
+							logs = append(logs, fileBytes(t, rig.fs, segmentFile(testLogDir, s.BaseOffset, logSuffix)))
+						}
+						name := segmentFile(testLogDir, 0, logSuffix)
+						setFile(t, rig.fs, name, made(logs))
+						position := int64(0)
+						if bytes.HasPrefix(made(logs), logs[0]) {
+							position = int64(len(logs[0]))
+						}
+						if !indexes {
+							for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+								if err := rig.fs.Remove(segmentFile(testLogDir, 0, suffix)); err != nil {
+									t.Fatal(err)
+								}
+							}
+						}
+						before := listTree(t, rig.fs, testLogDir)
+						rig.adopted = adopted
+						for range 2 {
+							l := rig.start()
+							_, err := l.Offsets()
+							c, ok := errors.AsType[*CorruptError](err)
+							if !ok || !errors.Is(err, ErrOffline) || c.File != name || c.Position != position {
+								t.Errorf("got %v, want damage in %s at position %d", err, name, position)
+							}
+							rig.kill(l)
+						}
+						if after := listTree(t, rig.fs, testLogDir); !maps.Equal(before, after) {
+							t.Errorf("the directory was changed: %d files, there were %d", len(after), len(before))
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestRewriteRefusesOffsetsOfAnotherSegment puts one segment's batches into the file of one before it, after the recovery
+// has looked at that.
+func TestRewriteRefusesOffsetsOfAnotherSegment(t *testing.T) {
+	for _, c := range []struct {
+		damaged, from int64
+		count         int
+	}{{0, 3, 1}, {0, 3, 2}, {0, 6, 2}, {3, 6, 2}, {3, 9, 2}} {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+		l, _ := filledLog(t, rig, 14)
+		name := segmentFile(testLogDir, c.damaged, logSuffix)
+		f, err := rig.fs.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(fileBytes(t, rig.fs, segmentFile(testLogDir, c.from, logSuffix)), 0); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		before := listTree(t, rig.fs, testLogDir)
+		_, err = l.Rewrite(0, c.count, keepOffsets(c.from, c.from+1))
+		damage, ok := errors.AsType[*CorruptError](err)
+		if !ok || !errors.Is(err, ErrOffline) || damage.File != name || damage.Position != 0 {
+			t.Errorf("%d with the batches of %d: got %v, want damage in %s at position 0", c.damaged, c.from, err, name)
+		}
+		if after := listTree(t, rig.fs, testLogDir); !maps.Equal(before, after) {
+			t.Errorf("%d with the batches of %d: the directory was changed: %d files, there were %d", c.damaged, c.from, len(after), len(before))
+		}
+		rig.kill(l)
 	}
 }

@@ -223,11 +223,11 @@ func (r *recovery) openSegments() error {
 			return err
 		}
 		s.modifiedMs, s.createdMs = info.ModTime.UnixMilli(), info.ModTime.UnixMilli()
-		limit := int64(-1) // base of the next segment
+		limit := int64(0) // base of the next segment
 		if i+1 < len(plans) {
 			limit = plans[i+1].base
 		}
-		if limit >= 0 && (limit <= r.point || l.origin.clean) {
+		if limit > 0 && (limit <= r.point || l.origin.clean) {
 			err = r.openClosed(s, p, info.Size, limit)
 		} else {
 			err, tail = r.openTail(s, p, info.Size, limit), s
@@ -251,6 +251,9 @@ func (r *recovery) openClosed(s *segment, p plannedSegment, size, next int64) er
 	if p.index && p.times {
 		maxGap := int64(c.IndexIntervalBytes) + 2*int64(c.MaxMessageBytes)
 		err = r.openIndexes(s, c, size, next, maxGap)
+		if err == nil {
+			err = checkLast(s, size, next)
+		}
 	}
 	if err != nil {
 		if err := r.rebuildIndexes(s, size, next, err); err != nil {
@@ -262,17 +265,17 @@ func (r *recovery) openClosed(s *segment, p plannedSegment, size, next int64) er
 }
 
 // openTail opens the segment that holds the recovery point, or one after it: up to the recovery point it goes by the
-// indexes and the headers, from there on it reads every batch. limit is the base of the next segment, or -1.
+// indexes and the headers, from there on it reads every batch. limit is the base of the next segment, or 0.
 func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) error {
 	l, c := r.l, r.l.config.Load()
-	sc := batchScanner{r: &s.log, end: size, next: s.base}
+	sc := batchScanner{r: &s.log, end: size, next: s.base, limit: limit}
 	if r.point > s.base {
 		start := r.openPrefix(s, p, size)
 		if start.Position > 0 {
 			if first, _, err := sc.scan(); err == nil {
 				s.first = first.MaxTimestamp()
 			}
-			sc = batchScanner{r: &s.log, position: start.Position, end: size, next: s.base}
+			sc = batchScanner{r: &s.log, position: start.Position, end: size, next: s.base, limit: limit}
 			s.size, s.next, s.maxTime = start.Position, s.base, s.times.last
 		}
 	}
@@ -286,9 +289,6 @@ func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) err
 			return nil
 		}
 		bad, _ := errors.AsType[*badBatch](err)
-		if err == nil && limit >= 0 && b.LastOffset() >= limit {
-			bad = &badBatch{position: position, next: s.next, reason: fmt.Sprintf("last offset %d in a segment before one that begins at %d", b.LastOffset(), limit)}
-		}
 		if start := s.offsets.last; err == nil && position > 0 && position == start.Position && b.BaseOffset() > start.Offset {
 			bad = &badBatch{position: position, next: s.next, reason: fmt.Sprintf("base offset %d where the index has %d", b.BaseOffset(), start.Offset)}
 		}
@@ -296,7 +296,7 @@ func (r *recovery) openTail(s *segment, p plannedSegment, size, limit int64) err
 			if bad.position > 0 && bad.position == s.offsets.last.Position && s.next == s.base {
 				// The index led nowhere; begin again without it.
 				r.forgetIndexes(s)
-				sc = batchScanner{r: &s.log, end: size, next: s.base}
+				sc = batchScanner{r: &s.log, end: size, next: s.base, limit: limit}
 				continue
 			}
 			if s.next < r.synced {

@@ -47,12 +47,26 @@ func (r *recovery) openIndexes(s *segment, c *TopicConfig, size, next, maxGap in
 	}
 }
 
-// rebuildIndexes makes the offset and time index of a closed segment anew from its batches' headers.
+// checkLast looks at what comes after the last entry of the offset index of a closed segment: nothing of it may be the next
+// segment's. Any error means: rebuild.
+func checkLast(s *segment, size, next int64) error {
+	sc := batchScanner{r: &s.log, position: s.offsets.last.Position, end: size, next: s.base, limit: next}
+	for {
+		if _, _, err := sc.scan(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// rebuildIndexes makes the offset and time index of a closed segment anew from its batches' headers. A batch that is not whole
+// is damage, and so is one with offsets that are the next segment's, which begins at next.
 func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) error {
 	l, c := r.l, r.l.config.Load()
 	l.logger().Warn("indexes are rebuilt", "segment", s.base, "cause", cause)
 	s.offsets, s.times = newOffsetIndex(s.base, c.SegmentIndexBytes), newTimeIndex(s.base, c.SegmentIndexBytes)
-	sc := batchScanner{r: &s.log, end: size, next: s.base}
+	sc := batchScanner{r: &s.log, end: size, next: s.base, limit: next}
 	for {
 		b, position, err := sc.scan()
 		if errors.Is(err, io.EOF) {

@@ -164,8 +164,8 @@ func (w *rewrite) rewrite(keep func(record.Batch) (record.Batch, error)) error {
 			return err
 		}
 	}
-	for _, s := range w.sources {
-		sc := batchScanner{r: &s.log, end: s.size, next: s.base, whole: true}
+	for i, s := range w.sources {
+		sc := batchScanner{r: &s.log, end: s.size, next: s.base, limit: w.limit(i), whole: true}
 		for {
 			b, position, err := sc.scan()
 			if errors.Is(err, io.EOF) {
@@ -212,6 +212,15 @@ func (w *rewrite) rewrite(keep func(record.Batch) (record.Batch, error)) error {
 		}
 	}
 	return nil
+}
+
+// limit returns the base offset of the segment after the i-th source: what reaches beyond it is not that source's, and in the
+// new segment it would stand out of order.
+func (w *rewrite) limit(i int) int64 {
+	if i+1 < len(w.sources) {
+		return w.sources[i+1].base
+	}
+	return w.next
 }
 
 // endOf returns what stays of the last batch of all.

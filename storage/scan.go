@@ -22,6 +22,7 @@ type batchScanner struct {
 	position int64 // of the next batch
 	end      int64 // of the file
 	next     int64 // the least base offset that the next batch may have
+	limit    int64 // offsets from here on are the next segment's; 0 when there is none
 	whole    bool
 
 	window []byte // the file's bytes from `start` on
@@ -60,6 +61,9 @@ func (s *batchScanner) scan() (record.Batch, int64, error) {
 		return nil, s.position, s.bad(reason)
 	}
 	b := record.Batch(h)
+	if s.limit > 0 && b.LastOffset() >= s.limit {
+		return nil, s.position, s.bad(fmt.Sprintf("last offset %d in a segment before one that begins at %d", b.LastOffset(), s.limit))
+	}
 	if s.whole {
 		if b, err = s.load(size); err != nil {
 			return nil, s.position, err
