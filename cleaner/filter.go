@@ -24,6 +24,9 @@ import (
 //
 // A batch that keeps tombstones, or a marker that has nothing left to mark, and has no delete horizon gets one: now plus
 // delete.retention.ms. Batches that stay whole stay byte for byte. Kafka: Cleaner.cleanInto, MemoryRecords.filterTo.
+//
+// Differs from Kafka: a small batch whose records decompress to very much stays whole as long as one of them does, without a
+// delete horizon. Kafka would need the memory for them.
 type filter struct {
 	offsets       *offsetMap
 	mapped        int64 // the map knows the offsets below it
@@ -39,6 +42,7 @@ type filter struct {
 	builder record.Builder
 	empty   []byte
 	keep    []bool // by record of the batch at hand
+	size    int    // bytes of its records, decompressed
 }
 
 // batch returns what stays of b, as Log.Rewrite wants it.
@@ -89,7 +93,7 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 		return f.empty, nil
 	case stay == 0:
 		return nil, nil
-	case stay == int(b.Count()) && !stamp:
+	case stay == int(b.Count()) && !stamp, b.Codec() != record.None && f.size > max(mostRebuilt, 8*len(b)):
 		return b, nil
 	case stamp:
 		horizon = f.nowMs + min(f.retentionMs, math.MaxInt64-f.nowMs) // as good as never
@@ -97,6 +101,9 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 	}
 	return f.rebuild(b, horizon)
 }
+
+// mostRebuilt is how many bytes of records are decompressed to make a batch anew, or eight times what the batch takes.
+const mostRebuilt = 64 << 20
 
 // deleteHorizon returns the delete horizon of a batch. Kafka: DefaultRecordBatch.deleteHorizonMs.
 func deleteHorizon(b record.Batch) (int64, bool) {
@@ -125,13 +132,14 @@ func (f *filter) lastOfProducer(b record.Batch) bool {
 // mark notes which records of a batch stay, and counts them and the tombstones among them. reached says that the delete
 // horizon is reached.
 func (f *filter) mark(b record.Batch, discard, reached bool) (stay, tombstones int, err error) {
-	f.keep = f.keep[:0]
-	for r, err := range f.ahead.records(f.offsets, f.reader.Records(b)) {
+	f.keep, f.size = f.keep[:0], 0
+	for r, err := range f.ahead.records(f.offsets, f.reader.Keys(b)) {
 		if err != nil {
 			return 0, 0, fmt.Errorf("records: %w", err)
 		}
 		keep := !discard && (b.Control() || f.record(r, reached))
 		f.keep = append(f.keep, keep)
+		f.size += r.size
 		tombstone := r.noValue && !b.Control()
 		if keep {
 			stay++

@@ -22,12 +22,13 @@ const longAhead = 1 << 16
 type keyed struct {
 	offset         int64
 	noKey, noValue bool
+	size           int // of the whole record
 	wanted         wanted
 }
 
 // records iterates over what counts of records. An error comes in its place, as the last step. A step is valid until the
 // next.
-func (a *lookahead) records(m *offsetMap, records iter.Seq2[record.Record, error]) iter.Seq2[*keyed, error] {
+func (a *lookahead) records(m *offsetMap, records iter.Seq2[record.Keyed, error]) iter.Seq2[*keyed, error] {
 	return func(yield func(*keyed, error) bool) {
 		a.n, a.long = 0, a.long[:0]
 		for r, err := range records {
@@ -39,7 +40,7 @@ func (a *lookahead) records(m *offsetMap, records iter.Seq2[record.Record, error
 			}
 			k := &a.keys[a.n]
 			a.n++
-			*k = keyed{offset: r.Offset, noKey: r.Key == nil, noValue: r.Value == nil, wanted: m.wanted(r.Key)}
+			*k = keyed{offset: r.Offset, noKey: r.Key == nil, noValue: r.NoValue, size: r.Size, wanted: m.wanted(r.Key)}
 			if len(r.Key) > shortKey {
 				a.long = append(a.long, r.Key...)
 				k.wanted.key = a.long[len(a.long)-len(r.Key):]

@@ -12,17 +12,14 @@ import (
 
 // oneByOne returns an iterator over records of these keys, which stand in one place one after another as in the window of
 // a decompressor, and counts how many are read. At the end it yields fault, unless that is nil.
-func oneByOne(keys []string, fault error, read *int) iter.Seq2[record.Record, error] {
-	return func(yield func(record.Record, error) bool) {
+func oneByOne(keys []string, fault error, read *int) iter.Seq2[record.Keyed, error] {
+	return func(yield func(record.Keyed, error) bool) {
 		window := make([]byte, 1<<20)
 		for i, key := range keys {
 			*read++
-			r := record.Record{Offset: int64(i), Key: window[:copy(window, key)]}
+			r := record.Keyed{Offset: int64(i), Key: window[:copy(window, key)], NoValue: i%3 != 0}
 			if i%5 == 0 {
 				r.Key = nil
-			}
-			if i%3 == 0 {
-				r.Value = []byte{}
 			}
 			if !yield(r, nil) {
 				return
@@ -30,7 +27,7 @@ func oneByOne(keys []string, fault error, read *int) iter.Seq2[record.Record, er
 			clear(window)
 		}
 		if fault != nil {
-			yield(record.Record{}, fault)
+			yield(record.Keyed{}, fault)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (c *compactor) sample(batches []byte) float64 {
 		if b.Control() {
 			continue
 		}
-		for r, err := range c.reader.Records(b) {
+		for r, err := range c.reader.Keys(b) {
 			if err != nil {
 				break // noteBatch meets it again
 			}
@@ -201,7 +201,7 @@ func (c *compactor) noteBatch(b record.Batch, from int64, txns *transactions) (e
 		return 0, false, nil
 	}
 	end = from
-	for r, err := range c.ahead.records(c.offsets, c.reader.Records(b)) {
+	for r, err := range c.ahead.records(c.offsets, c.reader.Keys(b)) {
 		if err != nil {
 			return 0, false, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 		}

@@ -56,7 +56,7 @@ func (l *Log) OffsetForTime(ms int64, iso Isolation) (TimedOffset, bool, error) 
 			return s.base, true, nil
 		}
 		return e.Offset, true, nil
-	}, batch: func(b record.Batch) bool { return b.MaxTimestamp() >= ms }, record: func(r record.Record) bool { return r.Timestamp >= ms }})
+	}, batch: func(b record.Batch) bool { return b.MaxTimestamp() >= ms }, record: func(r record.Keyed) bool { return r.Timestamp >= ms }})
 }
 
 // MaxTimestamp finds the record with the largest timestamp below the isolation's bound, the first if there are several,
@@ -75,7 +75,7 @@ func (l *Log) MaxTimestamp(iso Isolation) (TimedOffset, bool, error) {
 	return l.search(offsetSearch{isolation: iso, deleted: true, start: func(v *view, i int) (int64, bool, error) {
 		m := v.maxTime(i)
 		return m.Offset, m.Timestamp >= largest, nil
-	}, batch: func(b record.Batch) bool { return b.MaxTimestamp() >= largest }, record: func(r record.Record) bool { return r.Timestamp >= largest }})
+	}, batch: func(b record.Batch) bool { return b.MaxTimestamp() >= largest }, record: func(r record.Keyed) bool { return r.Timestamp >= largest }})
 }
 
 // offsetSearch says which record is looked for: the first below the isolation's bound for which both filters hold.
@@ -85,7 +85,7 @@ type offsetSearch struct {
 	// start names the offset in a segment from where on to look, or says that it is not there.
 	start  func(v *view, i int) (offset int64, ok bool, err error)
 	batch  func(record.Batch) bool
-	record func(record.Record) bool
+	record func(record.Keyed) bool
 }
 
 // floor is the first offset that counts.
@@ -158,7 +158,7 @@ func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from int64, o
 		if b, err = sc.loadAt(at, b); err != nil {
 			return t, false, err
 		}
-		for r, err := range reader.Records(b) {
+		for r, err := range reader.Keys(b) {
 			if err != nil {
 				return t, false, l.corrupt(s, at, err.Error())
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/pierrec/lz4/v4"
@@ -39,8 +40,8 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// FuzzRecords: any body in any codec is either refused or read; what is read is the same after being built anew; and
-// the validator agrees with the iterator on what is well formed.
+// FuzzRecords: any body in any codec is either refused or read; what is read is the same after being built anew; Keys
+// reads the same; and the validator agrees with the iterator on what is well formed.
 func FuzzRecords(f *testing.F) {
 	for _, codec := range codecs {
 		for _, n := range []int{1, 3, 20} {
@@ -58,6 +59,11 @@ func FuzzRecords(f *testing.F) {
 		records, readErr := readAll(&r, b)
 		if len(records) > int(max(count, 0)) {
 			t.Fatalf("%d records, want at most %d", len(records), count)
+		}
+
+		keys, keysErr := keysOf(&r, b)
+		if want := withoutValues(records); (keysErr == nil) != (readErr == nil) || !reflect.DeepEqual(keys, want) {
+			t.Fatalf("keys: got %+v, error %v; want %+v, error %v", keys, keysErr, want, readErr)
 		}
 
 		v := Validator{reader: Reader{MaxDecompressed: 1 << 20}}

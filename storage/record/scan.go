@@ -218,31 +218,14 @@ func explain(index int32, body []byte) error {
 // scanLarge checks a record of size bytes that is larger than the window, whose length has been consumed.
 func (r *Reader) scanLarge(index int32, size int, c *checker) error {
 	l := largeRecord{r: r, index: index, size: size, left: size}
-	l.skip(1) // attributes
-	timestampDelta := l.varint(maxVarintLen64)
-	offsetDelta := int32(l.varint(maxVarintLen32))
+	var rec Record
+	l.head(&rec)
 	key := l.skipBytes()
 	l.skipBytes() // value
-	headers := l.varint(maxVarintLen32)
-	if headers < 0 || headers > int64(l.left) {
-		l.fail("header count")
+	if err := l.tail(); err != nil {
+		return err
 	}
-	for range headers {
-		if l.skipBytes() < 0 {
-			l.fail("header key")
-		}
-		l.skipBytes()
-		if l.err != nil {
-			break
-		}
-	}
-	if l.err != nil {
-		return l.err
-	}
-	if l.left != 0 {
-		return corrupt("record %d: record of %d bytes has %d bytes after its last header", index, size, l.left)
-	}
-	c.record(index, timestampDelta, offsetDelta, key >= 0)
+	c.record(index, rec.TimestampDelta, rec.OffsetDelta, key >= 0)
 	return nil
 }
 
@@ -289,14 +272,66 @@ func (l *largeRecord) varint(width int) int64 {
 	return 0
 }
 
-// skipBytes consumes a length and as many bytes and returns the length.
-func (l *largeRecord) skipBytes() int {
+// head consumes what comes before the key.
+func (l *largeRecord) head(rec *Record) {
+	l.skip(1) // attributes
+	rec.TimestampDelta = l.varint(maxVarintLen64)
+	rec.OffsetDelta = int32(l.varint(maxVarintLen32))
+}
+
+// tail consumes the headers, and returns the error that the record has.
+func (l *largeRecord) tail() error {
+	headers := l.varint(maxVarintLen32)
+	if headers < 0 || headers > int64(l.left) {
+		l.fail("header count")
+	}
+	for range headers {
+		if l.skipBytes() < 0 {
+			l.fail("header key")
+		}
+		l.skipBytes()
+		if l.err != nil {
+			break
+		}
+	}
+	if l.err == nil && l.left != 0 {
+		l.err = corrupt("record %d: record of %d bytes has %d bytes after its last header", l.index, l.size, l.left)
+	}
+	return l.err
+}
+
+// length consumes the length of a field, which is not more than is left; below 0 for null.
+func (l *largeRecord) length() int {
 	size := int(l.varint(maxVarintLen32))
 	if size > l.left {
 		l.fail("length")
 	}
+	if l.err != nil {
+		return -1
+	}
+	return size
+}
+
+// skipBytes consumes a length and as many bytes and returns the length.
+func (l *largeRecord) skipBytes() int {
+	size := l.length()
 	l.skip(size)
 	return size
+}
+
+// take consumes n bytes and returns a copy of them. Memory grows with what really came.
+func (l *largeRecord) take(n int) []byte {
+	out := []byte{}
+	for n > 0 && l.err == nil {
+		r := l.r
+		step := min(n, r.end-r.start)
+		out = append(out, r.buf[r.start:r.start+step]...)
+		l.skip(step)
+		if n -= step; n > 0 {
+			l.fill()
+		}
+	}
+	return out
 }
 
 func (l *largeRecord) skip(n int) {

@@ -1,0 +1,91 @@
+package record
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Keyed is a record without its value and headers.
+type Keyed struct {
+	Offset    int64
+	Timestamp int64  // as in Record
+	Key       []byte // nil is null
+	NoValue   bool   // the value is null
+	Size      int    // bytes that all of the record takes, decompressed, without its length
+}
+
+// mostKey bounds the key of a record that is larger than the window.
+const mostKey = 16 << 20
+
+// Keys iterates over the records of b as Records does, and checks as much, but passes over values and headers: a small
+// batch may decompress to a record of a gigabyte. Memory grows with the largest key; a key of more than 16 MiB is
+// ErrTooLarge. A Keyed, with its Key, is valid until the next step.
+func (r *Reader) Keys(b Batch) iter.Seq2[Keyed, error] {
+	return func(yield func(Keyed, error) bool) {
+		if err := r.readKeys(b, yield); err != nil {
+			yield(Keyed{}, err)
+		}
+	}
+}
+
+// readKeys yields the records and returns the error that ended them; nil also when yield has had enough.
+func (r *Reader) readKeys(b Batch, yield func(Keyed, error) bool) error {
+	count := b.Count()
+	if count < 0 {
+		return corrupt("record count %d", count)
+	}
+	if count == 0 {
+		return nil
+	}
+	if err := r.open(b); err != nil {
+		return err
+	}
+	defer r.close()
+	baseOffset, baseTimestamp := b.BaseOffset(), b.BaseTimestamp()
+	logAppendTime, maxTimestamp := b.LogAppendTime(), b.MaxTimestamp()
+	rec := Record{Headers: r.headers}
+	for i := range count {
+		size, err := r.length(i)
+		if err != nil {
+			return err
+		}
+		k := Keyed{Size: size}
+		if size > len(r.buf) && r.source.codec != None {
+			if k.Key, k.NoValue, err = r.largeKey(&rec, i, size); err != nil {
+				return err
+			}
+		} else {
+			body, err := r.body(i, size)
+			if err != nil {
+				return err
+			}
+			if err := rec.parse(body); err != nil {
+				return atRecord(i, err)
+			}
+			r.headers = rec.Headers
+			k.Key, k.NoValue = rec.Key, rec.Value == nil
+		}
+		k.Offset = baseOffset + int64(rec.OffsetDelta)
+		k.Timestamp = baseTimestamp + rec.TimestampDelta
+		if logAppendTime {
+			k.Timestamp = maxTimestamp
+		}
+		if !yield(k, nil) {
+			return nil
+		}
+	}
+	return r.finish(count)
+}
+
+// largeKey passes over a record of size bytes, whose length has been consumed. The deltas go to rec.
+func (r *Reader) largeKey(rec *Record, index int32, size int) (key []byte, noValue bool, err error) {
+	l := largeRecord{r: r, index: index, size: size, left: size}
+	l.head(rec)
+	if n := l.length(); n > mostKey {
+		return nil, false, fmt.Errorf("%w: record %d has a key of %d bytes, at most %d are taken", ErrTooLarge, index, n, mostKey)
+	} else if n >= 0 {
+		key = l.take(n)
+	}
+	noValue = l.skipBytes() < 0
+	return key, noValue, l.tail()
+}
