@@ -25,8 +25,8 @@ import (
 // A batch that keeps tombstones, or a marker that has nothing left to mark, and has no delete horizon gets one: now plus
 // delete.retention.ms. Batches that stay whole stay byte for byte. Kafka: Cleaner.cleanInto, MemoryRecords.filterTo.
 //
-// Differs from Kafka: a small batch whose records decompress to very much stays whole as long as one of them does, without a
-// delete horizon. Kafka would need the memory for them.
+// Differs from Kafka: a batch whose records decompress to more than record.MaxRebuild and eight times what it takes stays
+// whole as long as one of them does, without a delete horizon. Kafka would need the memory for them.
 type filter struct {
 	offsets       *offsetMap
 	mapped        int64 // the map knows the offsets below it
@@ -93,7 +93,7 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 		return f.empty, nil
 	case stay == 0:
 		return nil, nil
-	case stay == int(b.Count()) && !stamp, b.Codec() != record.None && f.size > max(mostRebuilt, 8*len(b)):
+	case stay == int(b.Count()) && !stamp, b.Codec() != record.None && f.size > max(record.MaxRebuild, 8*len(b)):
 		return b, nil
 	case stamp:
 		horizon = f.nowMs + min(f.retentionMs, math.MaxInt64-f.nowMs) // as good as never
@@ -101,9 +101,6 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 	}
 	return f.rebuild(b, horizon)
 }
-
-// mostRebuilt is how many bytes of records are decompressed to make a batch anew, or eight times what the batch takes.
-const mostRebuilt = 64 << 20
 
 // deleteHorizon returns the delete horizon of a batch. Kafka: DefaultRecordBatch.deleteHorizonMs.
 func deleteHorizon(b record.Batch) (int64, bool) {

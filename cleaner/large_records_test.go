@@ -9,12 +9,12 @@ import (
 	"github.com/kaen-log/gateway/storage/record"
 )
 
-// TestRecordThatDecompressesToMuch has small batches of which some hold a record of 100 MB. A pass takes little memory for
-// them; what is replaced as a whole goes, and a batch of which a record is needed stays as it is.
+// TestRecordThatDecompressesToMuch has small batches of which some hold a record that is too large to be made anew. A pass
+// takes little memory for them; what is replaced as a whole goes, and a batch of which a record is needed stays as it is.
 func TestRecordThatDecompressesToMuch(t *testing.T) {
 	r := newRig(t)
 	l := r.log(small("internal.segment.bytes", "1000000"))
-	zeros := make([]byte, 100<<20)
+	zeros := make([]byte, record.MaxRebuild)
 	put := func(keys ...string) {
 		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch, Codec: record.Zstd})
 		for i, key := range keys {

@@ -219,8 +219,9 @@ func limitsPage() string {
 	w.WriteString("\n## Requests\n\n| what | limit | beyond it |\n| --- | --- | --- |\n")
 	for _, row := range [][3]string{
 		{"bytes of a batch", topicDefault("max.message.bytes"), "MESSAGE_TOO_LARGE"},
-		{"bytes that a compressed batch unpacks to", topicDefault("max.decompressed.message.bytes"), "MESSAGE_TOO_LARGE"},
+		{"bytes that a compressed batch unpacks to", number(fmt.Sprint(record.MostDecompressed)) + ", or less by `max.decompressed.message.bytes`; Kafka has no limit but that", "MESSAGE_TOO_LARGE"},
 		{"bytes that it unpacks to where `compression.type` asks for another codec", number(fmt.Sprint(record.MaxRebuild)) + "; Kafka has no such limit", "MESSAGE_TOO_LARGE"},
+		{"bytes that it unpacks to where compaction drops some of its records", number(fmt.Sprint(record.MaxRebuild)) + ", or eight times the batch; Kafka has no such limit", "it stays whole until all may go"},
 		{"bytes of a fetch's answer", byDefault("fetch.max.bytes"), "less is answered, one batch at least"},
 		{"partitions made by one CreateTopics", number(fmt.Sprint(maxNewPartitions)), "POLICY_VIOLATION"},
 		{"partitions made by one Metadata", number(fmt.Sprint(maxNewPartitions)), "none of its topics is made"},

@@ -17,8 +17,9 @@ const (
 	// keepWindow is the largest window that a Reader keeps after a batch.
 	keepWindow = 1 << 20
 
-	// defaultMaxDecompressed bounds the records of one batch when Reader.MaxDecompressed is 0.
-	defaultMaxDecompressed = 1 << 30
+	// MostDecompressed bounds the records of one batch, whatever max.decompressed.message.bytes says; Kafka has no such
+	// bound.
+	MostDecompressed = 1 << 30
 )
 
 // Reader reads the records of batches, one batch at a time. It keeps its scratch space and decompressors, so it is
@@ -192,7 +193,7 @@ func (r *Reader) fill(want int) error {
 		r.total += int64(n)
 		limit := r.MaxDecompressed
 		if limit == 0 {
-			limit = defaultMaxDecompressed
+			limit = MostDecompressed
 		}
 		if r.total > limit {
 			r.end -= int(r.total - limit)

@@ -195,7 +195,7 @@ func (v *Validator) Validate(b Batch, r Rules) (Validated, error) {
 
 // bounds returns how many bytes of records, and how many of one record, a compressed batch may have.
 func (r *Rules) bounds(rebuild bool, target Codec) (most int64, mostRecord int) {
-	most = defaultMaxDecompressed
+	most = MostDecompressed
 	if r.MaxDecompressed > 0 {
 		most = min(most, r.MaxDecompressed)
 	}
