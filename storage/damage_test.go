@@ -447,3 +447,56 @@ func TestRewriteRefusesOffsetsOfAnotherSegment(t *testing.T) {
 		rig.kill(l)
 	}
 }
+
+func TestMissingFirstSegmentIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		adopted    bool
+		logStart   int64 // that was written down
+		told       bool  // after a clean stop
+		toldKilled bool
+	}{
+		{name: "ours", told: true, toldKilled: true},
+		{name: "ours with a log start", logStart: 1, told: true, toldKilled: true},
+		{name: "deleted in order", logStart: 2},
+		// Kafka writes down only a log start that lies within a segment, and may not have come to it before it was killed.
+		{name: "adopted", adopted: true},
+		{name: "adopted with a log start", adopted: true, logStart: 1, told: true},
+		{name: "adopted, deleted in order", adopted: true, logStart: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bothStops(t, func(t *testing.T, clean bool) {
+				rig, segments := endedLog(t, clean)
+				first := segments[1].BaseOffset
+				if first != 2 {
+					t.Fatalf("the second segment begins at offset %d, want 2", first)
+				}
+				for _, suffix := range []string{logSuffix, indexSuffix, timeIndexSuffix} {
+					if err := rig.fs.Remove(segmentFile(testLogDir, 0, suffix)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				rig.adopted, rig.logStart = c.adopted, c.logStart
+				told := clean && c.told || !clean && c.toldKilled
+				lines := rig.logLines()
+				l := rig.start()
+				wantOffsets(t, l, Offsets{LogStart: first, LastStable: 6, HighWatermark: 6, End: 6})
+				want := fmt.Sprintf("level=WARN msg=\"segments are missing at the beginning\" log=orders-0 offset=%d want=%d\n", first, c.logStart)
+				if got := lines.String(); strings.Contains(got, "missing") != told || told && strings.Count(got, want) != 1 {
+					t.Errorf("the log has\n%s, want it told: %v, as\n%s", got, told, want)
+				}
+				lines.Reset()
+				if _, start, ok := l.checkpoints(); ok {
+					rig.logStart = start
+					rig.end(l, clean)
+					l = rig.start()
+					wantOffsets(t, l, Offsets{LogStart: first, LastStable: 6, HighWatermark: 6, End: 6})
+					if got := lines.String(); strings.Contains(got, "missing") {
+						t.Errorf("it is told again:\n%s", got)
+					}
+				}
+				rig.kill(l)
+			})
+		})
+	}
+}

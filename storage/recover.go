@@ -390,6 +390,7 @@ func (r *recovery) settleBounds() error {
 	end := l.logStart
 	if n := len(l.segments); n > 0 {
 		l.active = l.segments[n-1]
+		r.warnOfMissing(l.segments[0].base)
 		l.logStart = max(l.logStart, l.segments[0].base)
 		end = l.active.next
 	}
@@ -411,6 +412,18 @@ func (r *recovery) settleBounds() error {
 	}
 	l.end.Store(end)
 	return nil
+}
+
+// warnOfMissing tells of a log that begins with the segment of base offset first although it starts below: a log start is
+// on disk before a segment goes. Kafka writes it down later, and only while it lies within a segment: what it left says
+// something only of a partition with a line, and only after a clean stop.
+func (r *recovery) warnOfMissing(first int64) {
+	l := r.l
+	want := l.origin.logStart
+	if first <= want || l.origin.adopted && (want == 0 || !l.origin.clean) {
+		return
+	}
+	l.logger().Warn("segments are missing at the beginning", "offset", first, "want", want)
 }
 
 // loadEpochs reads the leader epochs and brings them in line with the batches.
