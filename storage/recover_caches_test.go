@@ -31,6 +31,23 @@ func TestTornTransactionIndexNamesNothing(t *testing.T) {
 	rig.stop(l)
 }
 
+// An entry that is whole and names offsets of no batch in the segment is the cause that the log line has.
+func TestRebuiltTransactionIndexNamesItsCause(t *testing.T) {
+	rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+	rig.stop(abortedLog(t, rig))
+	name := segmentFile(testLogDir, 0, txnIndexSuffix)
+	appendFile(t, rig.fs, name, appendTxnEntry(nil, AbortedTxn{ProducerID: 9, FirstOffset: 5000, LastOffset: 6000, LastStableOffset: 6001}))
+	lines := rig.logLines()
+	l := rig.start()
+	if got, err := l.AbortedTxns(0, 100); err != nil || len(got) != 1 || got[0].LastOffset != 1 {
+		t.Errorf("aborted: got %+v, %v, want that which ends at offset 1", got, err)
+	}
+	if got := lines.String(); !strings.Contains(got, "transaction index is rebuilt") || !strings.Contains(got, "marker at offset 6000") {
+		t.Errorf("the log has\n%s, want a line with the offset of the wrong entry", got)
+	}
+	rig.stop(l)
+}
+
 // The transaction index of a segment that was closed before a crash cannot be written by the recovery. What readers learn from
 // it must not be lost when the recovery point has moved on, or when the store has stopped in order.
 func TestTransactionIndexIsWrittenAfterTheRecovery(t *testing.T) {

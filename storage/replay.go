@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 )
@@ -30,6 +31,9 @@ func (r *recovery) openTxnIndexes() error {
 		s.txns = txnIndex{entries: entries[:n:n], stored: n}
 		if i >= r.scanned || err == nil && n == len(entries) {
 			continue
+		}
+		if err == nil {
+			err = fmt.Errorf("entry of an abort marker at offset %d in a segment of offsets %d to %d", entries[n].LastOffset, s.base, limit-1)
 		}
 		l.logger().Warn("transaction index is rebuilt", "segment", s.base, "cause", err)
 		if err := r.rebuildTxnIndex(i); err != nil {
