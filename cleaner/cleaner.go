@@ -133,7 +133,7 @@ func (c *Cleaner) Retain(ctx context.Context) {
 // retain applies retention to one log.
 func (c *Cleaner) retain(l *storage.Log) {
 	err := c.RetainLog(l)
-	if err != nil && !passing(err) {
+	if err != nil && (!passing(err) || storage.OutOfDescriptors(err)) {
 		c.o.Logger.Warn("retention failed", "log", name(l), "err", err)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (c *Cleaner) give(l *storage.Log) {
 }
 
 // dirtiest takes the log with the highest share of dirty bytes among those that are due. Kafka:
-// LogCleanerManager.grabFilthiestCompactedLog.
+// LogCleanerManager.grabFilthiestCompactedLog. Where there are no file descriptors to look at a log it takes none.
 func (c *Cleaner) dirtiest() (best *storage.Log, ch choice, ok bool) {
 	c.choosing.Lock()
 	defer c.choosing.Unlock()
@@ -228,6 +228,13 @@ func (c *Cleaner) dirtiest() (best *storage.Log, ch choice, ok bool) {
 		x, err := choose(l, l.CleanedTo(), nowMs)
 		if err != nil || !x.due(l.Config()) || best != nil && x.ratio() <= ch.ratio() {
 			c.give(l)
+			if storage.OutOfDescriptors(err) {
+				if best != nil {
+					c.give(best)
+				}
+				c.giveUp(l, err)
+				return nil, choice{}, false
+			}
 			if err != nil && !passing(err) {
 				c.putAside(l, err)
 			}
@@ -263,6 +270,14 @@ func (c *Cleaner) putAside(l *storage.Log, err error) {
 	c.o.Logger.Error("log cannot be cleaned and is set aside until the next start", "log", name(l), "err", err)
 }
 
+// giveUp notes that a log was not cleaned this time. A later turn tries again.
+func (c *Cleaner) giveUp(l *storage.Log, err error) {
+	c.o.Logger.Info("compaction was given up for now", "log", name(l), "err", err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.GivenUp++
+}
+
 // forgetDeleted lets go of logs that were set aside and whose topics have been deleted since.
 func (c *Cleaner) forgetDeleted() {
 	c.mu.Lock()
@@ -270,10 +285,11 @@ func (c *Cleaner) forgetDeleted() {
 	maps.DeleteFunc(c.setAside, func(l *storage.Log, _ error) bool { return l.Status() == storage.StatusDeleted })
 }
 
-// passing reports whether err says that the log changed or went while it was worked at, or cannot be rewritten for now.
+// passing reports whether err says that the log changed or went while it was worked at, cannot be rewritten for now, or could
+// not be read for want of file descriptors.
 func passing(err error) bool {
 	return errors.Is(err, storage.ErrNotRewritable) || errors.Is(err, storage.ErrLogDeleted) || errors.Is(err, storage.ErrClosed) ||
-		errors.Is(err, storage.ErrOffline) || errors.Is(err, storage.ErrOffsetOutOfRange)
+		errors.Is(err, storage.ErrOffline) || errors.Is(err, storage.ErrOffsetOutOfRange) || storage.OutOfDescriptors(err)
 }
 
 // Force makes one pass over the whole part of a log that may be cleaned, whether it is due or not, and whatever the config

@@ -35,8 +35,9 @@
 //     Kafka's as long as its data is there. Clients end a transaction at the marker, so they see the same.
 //   - A file that cannot be written or read, on a full disk too, takes the whole log directory offline, and with the last
 //     directory the broker; only what is read for the offset map, or to choose a log, makes it set aside that log alone.
-//     Here a log that found the disk full is tried again in the next turn, one that failed otherwise is set aside until the
-//     next start, and retention tries again at its next sweep. The others are cleaned and served as ever.
+//     Here a log that found the disk full, or the process out of file descriptors, is tried again in the next turn, one that
+//     failed otherwise is set aside until the next start, and retention tries again at its next sweep. The others are cleaned
+//     and served as ever.
 //   - A log with a batch that cannot be taken apart is set aside and goes on being served. CRCs are not looked at: changed
 //     bytes are copied, and a batch with such that is written anew gets a CRC that is right. Here all are looked at, and
 //     damage takes the partition offline. Records that cannot be taken apart in a batch whose CRC is right set the log aside

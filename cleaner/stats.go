@@ -19,7 +19,8 @@ type Stats struct {
 	RecordsRead, RecordsKept int64
 	// LastPass is when the last of them ended; zero when there was none.
 	LastPass time.Time
-	// GivenUp are passes that were given up for now, because the log changed meanwhile or there was no room for them.
+	// GivenUp are passes that were given up for now, because the log changed meanwhile, or there was no room or no file
+	// descriptor for them.
 	GivenUp int64
 	// Errors is how often a log was set aside.
 	Errors int64

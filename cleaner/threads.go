@@ -155,7 +155,7 @@ func compacted(l *storage.Log) error {
 }
 
 // compact makes one pass over a log that was taken; false when that is to be left alone for the rest of the turn, because it
-// changed meanwhile, there is no room for the pass or ctx ended.
+// changed meanwhile, there is no room or no file descriptor for the pass, or ctx ended.
 func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, ch choice) bool {
 	own.check = func() error { return compacted(l) }
 	s, err := own.pass(ctx, l, ch, c.o.Now().UnixMilli())
@@ -164,10 +164,7 @@ func (c *Cleaner) compact(ctx context.Context, own *compactor, l *storage.Log, c
 			return false
 		}
 		if passing(err) {
-			c.o.Logger.Info("compaction was given up for now", "log", name(l), "err", err)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.stats.GivenUp++
+			c.giveUp(l, err)
 			return false
 		}
 		c.putAside(l, err)

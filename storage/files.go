@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/kaen-log/gateway/storage/vfs"
 )
@@ -186,6 +187,13 @@ func (o *openFiles) makeRoom() bool {
 		h.Close()
 	}
 	return len(victims) > 0
+}
+
+// OutOfDescriptors reports whether err, or one that it wraps, says that the process or the machine can have no more files
+// and sockets open: it passes when some are closed, and says nothing of the file that was to be opened. Windows has no such
+// limit.
+func OutOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // withRoom calls do, which opens files of its own, and once more when one could not be opened and others could be

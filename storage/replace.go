@@ -238,17 +238,21 @@ func (w *rewrite) abandon() error {
 	return err
 }
 
-// removeFiles removes the files of the new segment, whatever their names are by now.
+// removeFiles removes the files of the new segment, whatever their names are by now. While its .log file has cleanedSuffix a
+// start removes it too, so there is nothing to be synced: that would take a file descriptor, which may be what there was none of.
 func (w *rewrite) removeFiles() error {
 	l := w.l
 	for i, f := range w.segment.fileSet() {
 		name := segmentFile(l.dir, w.segment.base, f.suffix)
+		counted := false // for a start
 		for _, suffix := range []string{swapSuffix, cleanedSuffix} {
-			if err := l.ctx.fs.Remove(name + suffix); err != nil && !notExist(err) {
+			err := l.ctx.fs.Remove(name + suffix)
+			if err != nil && !notExist(err) {
 				return err
 			}
+			counted = counted || err == nil && i == 0 && suffix == swapSuffix
 		}
-		if i == 0 {
+		if counted {
 			if err := l.ctx.files.syncDir(l.dir); err != nil {
 				return err
 			}

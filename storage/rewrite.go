@@ -127,7 +127,7 @@ func (l *Log) mayRewrite() error {
 	case l.takeover != nil:
 		return fmt.Errorf("%w: nothing was appended yet to the directory that another broker wrote", ErrNotRewritable)
 	case l.unsettled:
-		return fmt.Errorf("%w: files of an earlier rewrite could not be renamed or removed", ErrNotRewritable)
+		return errors.New("files of an earlier rewrite could not be renamed or removed; the next start does")
 	}
 	return nil
 }
