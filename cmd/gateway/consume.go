@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,10 +39,12 @@ func newConsumeCommand() *cobra.Command {
 			"Offsets (--offset, --until) are start, end, a number, -N for the last N, or @MS\n" +
 			"for the first record at or after a time in milliseconds.\n" +
 			"The format knows %k key, %v value, %h headers, %t topic, %p partition, %o offset,\n" +
-			"%T timestamp in milliseconds, %% and \\n, \\t. A null prints as NULL.",
+			"%T timestamp in milliseconds, %% and \\n, \\t. A null prints as NULL.\n\n" +
+			"A partition that cannot be read is named on standard error, and the others are\n" +
+			"read on. With a stop (--exit, --until) the exit code is then 3 at the end.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return consumeLines(cmd.Context(), &f, args[0], cmd.OutOrStdout())
+			return consumeLines(cmd.Context(), &f, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -59,7 +60,7 @@ func newConsumeCommand() *cobra.Command {
 	return cmd
 }
 
-func consumeLines(ctx context.Context, f *consumeFlags, topic string, out io.Writer) error {
+func consumeLines(ctx context.Context, f *consumeFlags, topic string, out, report io.Writer) error {
 	if f.exitAtEnd && f.until == "" {
 		f.until = "end"
 	}
@@ -76,6 +77,8 @@ func consumeLines(ctx context.Context, f *consumeFlags, topic string, out io.Wri
 		kgo.KeepControlRecords(), // a log may end in a marker, which must count as reached
 		// Without it the client would begin anew at the start of a partition that became shorter.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		// Without it a partition that cannot be read would be asked for ever without a word.
+		kgo.KeepRetryableFetchErrors(),
 	}
 	if f.committed {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -88,7 +91,11 @@ func consumeLines(ctx context.Context, f *consumeFlags, topic string, out io.Wri
 	if err := reach(ctx, client, f.broker, f.timeout); err != nil {
 		return err
 	}
-	c := consumption{flags: f, topic: topic, admin: kadm.NewClient(client)}
+	c := consumption{
+		flags: f, topic: topic, report: report, admin: kadm.NewClient(client),
+		faults: faults{client: client, topic: topic, of: map[int32]*fault{}}, unlisted: map[int32]error{}, failed: map[int32]error{},
+	}
+	defer c.faults.stop()
 	if err := c.resolve(ctx); err != nil {
 		return err
 	}
@@ -102,14 +109,22 @@ func consumeLines(ctx context.Context, f *consumeFlags, topic string, out io.Wri
 
 // consumption is one run of consume: where each partition starts and stops.
 type consumption struct {
-	flags *consumeFlags
-	topic string
-	admin *kadm.Client
-	start map[int32]int64
-	stop  map[int32]int64 // partitions without an entry go on for ever
-	next  map[int32]int64 // after the last record that came
-	end   map[int32]int64 // of what could be read at the beginning
+	flags  *consumeFlags
+	topic  string
+	report io.Writer // where partitions that cannot be read are named
+	admin  *kadm.Client
+	start  map[int32]int64
+	stop   map[int32]int64 // empty: all go on for ever
+	next   map[int32]int64 // after the last record that came
+	end    map[int32]int64 // of what could be read at the beginning
+
+	faults   faults
+	unlisted map[int32]error // partitions of the topic whose offsets are not known
+	failed   map[int32]error // partitions that were named
 }
+
+// bounded reports whether each partition has a stop.
+func (c *consumption) bounded() bool { return c.flags.until != "" }
 
 // resolve turns the flags into offsets for each partition.
 func (c *consumption) resolve(ctx context.Context) error {
@@ -144,32 +159,7 @@ func (c *consumption) resolve(ctx context.Context) error {
 		c.start[o.Partition] = max(c.start[o.Partition], first.Offset)
 		c.end[o.Partition] = o.Offset
 	})
-	if len(c.flags.partitions) > 0 {
-		chosen := map[int32]int64{}
-		for _, p := range c.flags.partitions {
-			o, ok := c.start[p]
-			if !ok {
-				return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s has no partition %d, it has %d", c.topic, p, len(c.start))}
-			}
-			chosen[p] = o
-		}
-		c.start = chosen
-	}
-	return nil
-}
-
-// list passes on what was listed, or says why it was not.
-func (c *consumption) list(listed kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
-	listed.Each(func(o kadm.ListedOffset) {
-		chosen := len(c.flags.partitions) == 0 || o.Partition < 0 || slices.Contains(c.flags.partitions, o.Partition)
-		if err == nil && o.Err != nil && chosen {
-			err = o.Err
-		}
-	})
-	if err != nil {
-		return nil, &exitError{Code: exitFailed, Err: fmt.Errorf("offsets of topic %s: %w", c.topic, err)}
-	}
-	return listed, nil
+	return c.choose()
 }
 
 // offsets resolves one offset expression for every partition.
@@ -230,7 +220,7 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 		assign[p] = kgo.NewOffset().At(min(o, c.end[p]))
 	}
 	if len(assign) == 0 {
-		return nil
+		return c.unread()
 	}
 	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{c.topic: maps.Clone(assign)})
 	c.next = maps.Clone(c.start)
@@ -240,12 +230,9 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 		if ctx.Err() != nil {
 			return nil // interrupted: what was printed stands
 		}
-		for _, e := range fetches.Errors() {
-			return &exitError{Code: exitFailed, Err: fmt.Errorf("%s-%d: %w", e.Topic, e.Partition, e.Err)}
-		}
 		if fetches == nil {
 			if err := c.pastGaps(ctx, client, assign); err != nil && ctx.Err() == nil {
-				return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s: %w", c.topic, err)}
+				return err
 			}
 			continue
 		}
@@ -270,13 +257,23 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 		if err := w.Flush(); err != nil {
 			return &exitError{Code: exitFailed, Err: err}
 		}
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if len(p.Records) > 0 {
+				c.faults.read(p.Partition)
+			}
+		})
+		for _, e := range fetches.Errors() {
+			if err := c.failing(e.Partition, e.Err, assign); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
+	return c.unread()
 }
 
 // poll waits for records; when there are stops to reach, not for long: nil is that nothing came.
 func (c *consumption) poll(ctx context.Context, client *kgo.Client) kgo.Fetches {
-	if len(c.stop) == 0 {
+	if !c.bounded() {
 		return client.PollFetches(ctx)
 	}
 	waiting, cancel := context.WithTimeout(ctx, gapWait)

@@ -22,12 +22,12 @@ const gapBytes = 1 << 20
 // records of a log away too, and then no record says that the stop is reached.
 func (c *consumption) pastGaps(ctx context.Context, client *kgo.Client, assign map[int32]kgo.Offset) error {
 	topics, err := c.admin.ListTopics(ctx, c.topic)
-	if err != nil {
-		return err
-	}
 	topic := topics[c.topic]
-	if topic.Err != nil {
-		return topic.Err
+	if err == nil {
+		err = topic.Err
+	}
+	if err != nil {
+		return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s: %w", c.topic, err)}
 	}
 	for p := range assign {
 		stop, bounded := c.stop[p]
@@ -47,11 +47,12 @@ func (c *consumption) pastGaps(ctx context.Context, client *kgo.Client, assign m
 		t.Partitions = append(t.Partitions, part)
 		req.Topics = append(req.Topics, t)
 		empty, err := emptyUpTo(ctx, client.Broker(int(leader)), req, c.next[p], stop)
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", p, err)
-		}
-		if empty {
-			delete(assign, p)
+		if err == nil {
+			if empty {
+				delete(assign, p)
+			}
+		} else if err := c.failing(p, err, assign); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -42,6 +42,13 @@ func newServer(t *testing.T, config map[string]string) (*gateway.Gateway, string
 // runLines runs a subcommand with standard input and returns what it printed, its exit code and its error.
 func runLines(ctx context.Context, t *testing.T, in io.Reader, args ...string) (out string, code int, err error) {
 	t.Helper()
+	out, _, code, err = runSaying(ctx, t, in, args...)
+	return out, code, err
+}
+
+// runSaying is runLines that returns what was said on standard error too.
+func runSaying(ctx context.Context, t *testing.T, in io.Reader, args ...string) (out, said string, code int, err error) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	root := newRootCommand()
 	root.SetArgs(args)
@@ -49,13 +56,13 @@ func runLines(ctx context.Context, t *testing.T, in io.Reader, args ...string) (
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	if err = root.ExecuteContext(ctx); err == nil {
-		return stdout.String(), exitDone, nil
+		return stdout.String(), stderr.String(), exitDone, nil
 	}
 	var exit *exitError
 	if !errors.As(err, &exit) {
-		return stdout.String(), exitUsage, err
+		return stdout.String(), stderr.String(), exitUsage, err
 	}
-	return stdout.String(), exit.Code, err
+	return stdout.String(), stderr.String(), exit.Code, err
 }
 
 // mustProduce produces the lines of in and fails the test when that fails.
