@@ -186,14 +186,7 @@ func (m *model) restart() {
 	m.fatal(m.store.Close())
 	m.fs = after
 	if m.next > 0 && m.rand.IntN(2) == 0 {
-		names, err := m.fs.List("data/orders-0")
-		m.fatal(err)
-		for _, name := range names {
-			if strings.HasSuffix(name, ".snapshot") {
-				m.fatal(m.fs.Remove("data/orders-0/" + name))
-			}
-		}
-		m.fatal(m.fs.SyncDir("data/orders-0"))
+		loseSnapshots(m.t, m.fs)
 	}
 	m.start()
 	_, found := m.read()

@@ -75,21 +75,8 @@ func TestProducersAreKnownAfterPassesAndACrash(t *testing.T) {
 		t.Error(err)
 	}
 	fsys = clone
-	names, err := fsys.List("data/orders-0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	removed := 0
-	for _, name := range names {
-		if strings.HasSuffix(name, ".snapshot") {
-			removed++
-			if err := fsys.Remove("data/orders-0/" + name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if removed == 0 {
-		t.Errorf("no producer snapshot among %v", names)
+	if loseSnapshots(t, fsys) == 0 {
+		t.Error("there are no producer snapshots")
 	}
 	open()
 	topic, _ := r.store.Topic("orders")
@@ -120,4 +107,27 @@ func TestProducersAreKnownAfterPassesAndACrash(t *testing.T) {
 	if err := r.store.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// loseSnapshots removes the producer snapshots of the topic orders and returns how many there were.
+func loseSnapshots(t *testing.T, fsys vfs.FS) int {
+	t.Helper()
+	const dir = "data/orders-0/"
+	names, err := fsys.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, ".snapshot") {
+			if err := fsys.Remove(dir + name); err != nil {
+				t.Fatal(err)
+			}
+			removed++
+		}
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	return removed
 }
