@@ -12,6 +12,7 @@ import (
 
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/storage/vfs"
 )
 
 // TestReadersBesidePassesAndRetention has readers at offsets of their choice while passes rewrite the segments of a log and
@@ -19,8 +20,20 @@ import (
 // every state of a log, on any machine. Each gives batches that were written, with all records in them that stay for good, or
 // says that the offset is below the log start.
 func TestReadersBesidePassesAndRetention(t *testing.T) {
-	r := newRig(t)
-	l := r.log(small(
+	var nowMs atomic.Int64 // a reader may be the one that removes a file, at that time
+	nowMs.Store(1_700_000_000_000)
+	clock := func() time.Time { return time.UnixMilli(nowMs.Load()) }
+	s, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: clock}), Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := New(Options{Store: s, Now: clock})
+	l := topicLog(t, s, "orders", small(
 		"cleanup.policy", "compact,delete", "internal.segment.bytes", "3000", "file.delete.delay.ms", "0",
 		"index.interval.bytes", "200", "retention.ms", "250000",
 	))
@@ -29,7 +42,7 @@ func TestReadersBesidePassesAndRetention(t *testing.T) {
 		for range 40 {
 			b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch, Codec: record.Codec(next % 5)})
 			for range 1 + next%7 {
-				b.Append(recordAt(next, r.now))
+				b.Append(recordAt(next, clock()))
 				next++
 			}
 			appendDurably(t, l, b.Bytes(), storage.OriginClient)
@@ -52,7 +65,7 @@ func TestReadersBesidePassesAndRetention(t *testing.T) {
 		readers.Wait()
 	})
 	defer stop()
-	own := r.c.compactor(DefaultConfig())
+	own := c.compactor(DefaultConfig())
 	own.pace = func(context.Context, int) error {
 		turns <- struct{}{}
 		return nil
@@ -63,25 +76,25 @@ func TestReadersBesidePassesAndRetention(t *testing.T) {
 		if err := l.Roll(); err != nil {
 			t.Fatal(err)
 		}
-		ch, err := choose(l, l.CleanedTo(), r.now.UnixMilli())
+		ch, err := choose(l, l.CleanedTo(), nowMs.Load())
 		if err != nil {
 			t.Fatal(err)
 		}
-		st, err := own.pass(t.Context(), l, ch, r.now.UnixMilli())
+		st, err := own.pass(t.Context(), l, ch, nowMs.Load())
 		if err != nil {
 			t.Fatal(err)
 		}
 		replaced += st.Replaced
-		r.now = r.now.Add(time.Minute)
+		nowMs.Add(time.Minute.Milliseconds())
 		for range 4 {
 			turns <- struct{}{}
 		}
-		if err := r.c.RetainLog(l); err != nil {
+		if err := c.RetainLog(l); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stop()
-	deleted := r.c.Stats().SegmentsDeleted
+	deleted := c.Stats().SegmentsDeleted
 	t.Logf("%d reads, %d of them below the log start, beside %d replacements and %d deletions", reads.Load(), below.Load(), replaced, deleted)
 	if replaced < 20 || deleted < 5 || below.Load() < 20 || reads.Load()-below.Load() < 500 {
 		t.Error("that is too few")
