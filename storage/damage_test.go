@@ -284,6 +284,7 @@ func TestEmptyFirstSegmentIsNoWrongIndex(t *testing.T) {
 		for _, suffix := range []string{logSuffix, indexSuffix, timeIndexSuffix} {
 			setFile(t, rig.fs, segmentFile(testLogDir, 0, suffix), nil)
 		}
+		rig.adopted = true
 		lines := rig.logLines()
 		l := rig.start()
 		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 6-int(second) {
@@ -498,5 +499,45 @@ func TestMissingFirstSegmentIsTold(t *testing.T) {
 				rig.kill(l)
 			})
 		})
+	}
+}
+
+// A log of ours has no gap between segments but those of which there are notes.
+func TestGapBelowTheRecoveryPointIsDamage(t *testing.T) {
+	for _, lost := range []int{0, 1} { // the segment that ends too early
+		for _, indexes := range []bool{true, false} {
+			bothStops(t, func(t *testing.T, clean bool) {
+				rig, segments := endedLog(t, clean)
+				base := segments[lost].BaseOffset
+				name, size := segmentFile(testLogDir, base, logSuffix), len(testBatch("0"))
+				if lost == 1 {
+					setFile(t, rig.fs, name, fileBytes(t, rig.fs, name)[:size])
+				} else { // of the next one no file is left
+					size = int(segments[lost].Size)
+					for _, suffix := range []string{logSuffix, indexSuffix, timeIndexSuffix} {
+						if err := rig.fs.Remove(segmentFile(testLogDir, segments[1].BaseOffset, suffix)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if !indexes {
+					for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+						if err := rig.fs.Remove(segmentFile(testLogDir, base, suffix)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				before := listTree(t, rig.fs, testLogDir)
+				l := rig.start()
+				_, err := l.Offsets()
+				if c, ok := errors.AsType[*CorruptError](err); !ok || c.File != name || c.Position != int64(size) {
+					t.Errorf("got %v, want damage in %s at position %d", err, name, size)
+				}
+				if after := listTree(t, rig.fs, testLogDir); !maps.Equal(before, after) {
+					t.Errorf("the directory was changed: %d files, there were %d", len(after), len(before))
+				}
+				rig.kill(l)
+			})
+		}
 	}
 }

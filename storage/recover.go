@@ -251,14 +251,18 @@ func (r *recovery) openClosed(s *segment, p plannedSegment, size, next int64) er
 	if p.index && p.times {
 		maxGap := int64(c.IndexIntervalBytes) + 2*int64(c.MaxMessageBytes)
 		err = r.openIndexes(s, c, size, next, maxGap)
-		if err == nil {
-			err = checkLast(s, size, next)
-		}
+	}
+	end := int64(0)
+	if err == nil {
+		end, err = endOfClosed(s, size, next)
 	}
 	if err != nil {
-		if err := r.rebuildIndexes(s, size, next, err); err != nil {
+		if end, err = r.rebuildIndexes(s, size, next, err); err != nil {
 			return err
 		}
+	}
+	if r.write && max(end, s.reach) < next {
+		return r.l.corrupt(s, size, fmt.Sprintf("segment ends at offset %d, the next begins at %d", end, next))
 	}
 	s.maxTime = s.times.last
 	return nil

@@ -47,22 +47,23 @@ func (r *recovery) openIndexes(s *segment, c *TopicConfig, size, next, maxGap in
 	}
 }
 
-// checkLast looks at what comes after the last entry of the offset index of a closed segment: nothing of it may be the next
-// segment's. Any error means: rebuild.
-func checkLast(s *segment, size, next int64) error {
+// endOfClosed looks at what comes after the last entry of the offset index of a closed segment, of which nothing may be the
+// next segment's, and returns the offset after the last batch. Any error means: rebuild.
+func endOfClosed(s *segment, size, next int64) (end int64, err error) {
 	sc := batchScanner{r: &s.log, position: s.offsets.last.Position, end: size, next: s.base, limit: next}
 	for {
 		if _, _, err := sc.scan(); errors.Is(err, io.EOF) {
-			return nil
+			return sc.next, nil
 		} else if err != nil {
-			return err
+			return 0, err
 		}
 	}
 }
 
 // rebuildIndexes makes the offset and time index of a closed segment anew from its batches' headers. A batch that is not whole
-// is damage, and so is one with offsets that are the next segment's, which begins at next.
-func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) error {
+// is damage, and so is one with offsets that are the next segment's, which begins at next. It returns the offset after the
+// last batch.
+func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) (end int64, err error) {
 	l, c := r.l, r.l.config.Load()
 	l.logger().Warn("indexes are rebuilt", "segment", s.base, "cause", cause)
 	s.offsets, s.times = newOffsetIndex(s.base, c.SegmentIndexBytes), newTimeIndex(s.base, c.SegmentIndexBytes)
@@ -73,16 +74,16 @@ func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) err
 			break
 		}
 		if err != nil {
-			return r.damage(s, err)
+			return 0, r.damage(s, err)
 		}
 		s.noteBatch(b.LastOffset(), b.MaxTimestamp(), position, int64(b.Size()), c.IndexIntervalBytes)
 	}
 	s.finish()
 	s.size, s.next = size, next
-	if !r.write {
-		return nil
+	if !r.write || max(sc.next, s.reach) < next {
+		return sc.next, nil
 	}
-	err := resetIndexFile(&s.indexFile, 0)
+	err = resetIndexFile(&s.indexFile, 0)
 	if err == nil {
 		err = resetIndexFile(&s.timesFile, 0)
 	}
@@ -95,7 +96,7 @@ func (r *recovery) rebuildIndexes(s *segment, size, next int64, cause error) err
 	if err != nil {
 		l.logger().Warn("rebuilt indexes are kept in memory only", "segment", s.base, "err", err)
 	}
-	return nil
+	return sc.next, nil
 }
 
 // resetIndexFiles cuts the index files to what the indexes have in them.
