@@ -35,7 +35,9 @@ func (w *walkThrough) command(name, short, long string, run func() error) *cobra
 	cmd := &cobra.Command{
 		Use: name, Short: short, Long: long, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			w.out = cmd.OutOrStdout()
+			if w.out = cmd.OutOrStdout(); w.nowMs < 0 {
+				return &exitError{Code: exitUsage, Err: fmt.Errorf("--now-ms: got %d, want at least 0", w.nowMs)}
+			}
 			return run()
 		},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -44,6 +45,11 @@ func (d *cleanerDemo) run() error {
 		return &exitError{Code: exitUsage, Err: fmt.Errorf("passes %d, retention %d ms, delete retention %d ms: want at least 1, 0 and 0",
 			d.passes, d.retentionMs, d.deleteRetentionMs)}
 	}
+	// The clock moves past the delete horizon at the end, and the first records are older than it by days.
+	if oldest, latest := demoOldest.Milliseconds(), math.MaxInt64-1-d.deleteRetentionMs; d.nowMs < oldest || d.nowMs > latest {
+		return &exitError{Code: exitUsage, Err: fmt.Errorf("--now-ms: got %d with a delete retention of %d ms, want %d to %d",
+			d.nowMs, d.deleteRetentionMs, oldest, latest)}
+	}
 	store, err := storage.Open("data", storage.Options{FS: vfs.NewMem(vfs.MemOptions{Now: d.clock}), Now: d.clock})
 	if err != nil {
 		return err
@@ -58,8 +64,10 @@ func (d *cleanerDemo) run() error {
 	return nil
 }
 
-// demoHours is how long ago what stays was written.
-const demoHours = 13
+const (
+	demoHours  = 13                 // how long ago what stays was written
+	demoOldest = 8 * 24 * time.Hour // how long ago the first two segments were
+)
 
 // fill writes 21 records in segments of three, the first two segments older than a week.
 func (d *cleanerDemo) fill() error {
@@ -75,7 +83,7 @@ func (d *cleanerDemo) fill() error {
 	for i := range int64(21) {
 		ago := time.Duration(demoHours) * time.Hour
 		if i < 6 {
-			ago = 8 * 24 * time.Hour
+			ago = demoOldest
 		}
 		if err := d.append(fmt.Sprintf("ORD-%d", 1042+i%3), demoOrder, d.nowMs-ago.Milliseconds()+i); err != nil {
 			return err
@@ -156,7 +164,11 @@ func (d *cleanerDemo) retain() error {
 	if err != nil {
 		return err
 	}
-	d.printf("Retention drops whole segments whose newest record is older than %s\n\n", time.Duration(d.retentionMs)*time.Millisecond)
+	retention := fmt.Sprint(d.retentionMs, " ms")
+	if d.retentionMs <= math.MaxInt64/int64(time.Millisecond) {
+		retention = fmt.Sprint(time.Duration(d.retentionMs) * time.Millisecond)
+	}
+	d.printf("Retention drops whole segments whose newest record is older than %s\n\n", retention)
 	d.printf("  segments %v go, %d records; log start %d -> %d, end stays %d\n\n",
 		gone, after.LogStart-before.LogStart, before.LogStart, after.LogStart, after.End)
 	return nil

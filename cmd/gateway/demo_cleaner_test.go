@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -45,6 +46,10 @@ func TestDemoCleanerFollowsItsFlags(t *testing.T) {
 		{"--retention-ms 3600000", []string{"segments [0 3 6 9 12 15 18] go, 21 records; log start 0 -> 21, end stays 21"}},
 		{"--passes 3", []string{"pass 3: ceiling 25, 3 keys in the head, 1 segments, records 3 -> 3, bytes 347 -> 347"}},
 		{"--delete-retention-ms 0", []string{"horizons stamped 1", "pass 2: ceiling 25, 3 keys in the head, 6 segments, records 3 -> 2"}},
+		{"--retention-ms 9223372036854775807", []string{"older than 9223372036854775807 ms", "segments [] go, 0 records"}},
+		{"--delete-retention-ms 9223370336854775806", []string{"tombstones kept 0 dropped 1", "reading at offset 6 gives 23 ORD-1044"}},
+		{"--now-ms 9223372036768375806", []string{"segments [0 3] go", "tombstones kept 0 dropped 1"}},
+		{"--now-ms 691200000", []string{"newest record 192h0m0s old", "segments [0 3] go", "tombstones kept 0 dropped 1"}},
 		{"--now-ms 1800000000000", []string{"records 19 -> 3, bytes 2488 -> 347", "records in the cleanable part 8 -> 2, live keys 3 -> 3, end 12"}},
 	} {
 		got, err := demo(t, append([]string{"cleaner"}, strings.Fields(c.args)...)...)
@@ -57,7 +62,14 @@ func TestDemoCleanerFollowsItsFlags(t *testing.T) {
 			}
 		}
 	}
-	if _, err := demo(t, "cleaner", "--passes", "0"); err == nil {
-		t.Error("no passes: got no error")
+	for _, args := range []string{
+		"--passes 0", "--passes -1", "--retention-ms -1", "--delete-retention-ms -1",
+		"--delete-retention-ms 9223370336854775807", "--delete-retention-ms 9223372036854775807",
+		"--now-ms 9223372036768375807", "--now-ms 691199999", "--now-ms -1", "--now-ms -9223372036854775808",
+	} {
+		got, err := demo(t, append([]string{"cleaner"}, strings.Fields(args)...)...)
+		if exit, ok := errors.AsType[*exitError](err); !ok || exit.Code != exitUsage {
+			t.Errorf("demo cleaner %s: got %v, prints\n%s\nwant exit code %d", args, err, got, exitUsage)
+		}
 	}
 }

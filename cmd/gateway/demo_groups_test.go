@@ -50,7 +50,7 @@ func TestDemoGroupsFollowsItsFlags(t *testing.T) {
 			rest = after
 		}
 	}
-	for _, args := range []string{"--crash-after 21", "--crash-after -1", "--group="} {
+	for _, args := range []string{"--crash-after 21", "--crash-after -1", "--now-ms -9223372036854775808", "--group="} {
 		if _, err := demo(t, append([]string{"groups"}, strings.Fields(args)...)...); err == nil {
 			t.Errorf("demo groups %s: got no error", args)
 		}
