@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -295,6 +296,28 @@ func TestSegmentRollsWhenAnIndexIsFull(t *testing.T) {
 		t.Errorf("got %d records, want 12", len(got))
 	}
 	rig.stop(l)
+}
+
+func TestSegmentOfTheSmallestIndexIsNotTakenForDamaged(t *testing.T) {
+	for _, indexBytes := range []string{"4", "11", "12"} {
+		rig := newLogRig(t, vfs.NewMem(vfs.MemOptions{}))
+		rig.configs["segment.index.bytes"] = indexBytes
+		l := rig.start()
+		for range 3 {
+			appendDurably(t, l, testBatch("x"))
+		}
+		infos, err := l.Segments()
+		if err != nil || len(infos) != 3 || infos[0].TimeIndexBytes != timeEntrySize {
+			t.Errorf("%s bytes: got %+v, %v, want three segments, and in a closed one's time index its largest timestamp", indexBytes, infos, err)
+		}
+		rig.stop(l)
+		lines := rig.logLines()
+		l = rig.start()
+		if got := readValues(t, l, 0, ReadUncommitted); len(got) != 3 || strings.Contains(lines.String(), "rebuilt") {
+			t.Errorf("%s bytes: got %d records and said %q, want 3 and nothing rebuilt", indexBytes, len(got), lines)
+		}
+		rig.stop(l)
+	}
 }
 
 func TestSegmentRollsBeforeRelativeOffsetsOverflow(t *testing.T) {

@@ -43,11 +43,12 @@ type timeIndex struct {
 }
 
 // newTimeIndex returns the index of an empty segment, or of one whose index is to be rebuilt by append in memory.
-// indexBytes is segment.index.bytes.
+// indexBytes is segment.index.bytes; the final entry has room however small that is, as without it an index is one to be
+// rebuilt.
 func newTimeIndex(base int64, indexBytes int32) timeIndex {
 	return timeIndex{
 		sparseIndex: sparseIndex{width: timeEntrySize},
-		base:        base, last: TimeEntry{Timestamp: noTimestamp, Offset: base}, max: indexBytes / timeEntrySize,
+		base:        base, last: TimeEntry{Timestamp: noTimestamp, Offset: base}, max: max(1, indexBytes/timeEntrySize),
 	}
 }
 
