@@ -167,7 +167,7 @@ func (c *consumption) unread() error {
 	if len(c.failed) == 0 {
 		return nil
 	}
-	return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s: %d partitions could not be read", c.topic, len(c.failed))}
+	return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s: %d of its partitions could not be read", c.topic, len(c.failed))}
 }
 
 // failing counts the error of a partition that is still read, or of all, and gives up on those that have too many of
