@@ -98,7 +98,7 @@ func (c *compactor) rewrite(ctx context.Context, l *storage.Log, g group, f *fil
 	if err != nil {
 		return err
 	}
-	f.highWatermark = o.HighWatermark
+	f.highWatermark, f.transactions.logStart = o.HighWatermark, o.LogStart
 	f.producers = make(map[int64]storage.ProducerInfo, len(producers))
 	for _, p := range producers {
 		f.producers[p.ProducerID] = p
@@ -134,6 +134,11 @@ func (c *compactor) buildMap(ctx context.Context, l *storage.Log, ch choice) (ma
 		return 0, err
 	}
 	txns := newTransactions(aborted)
+	defer func() {
+		if err == nil {
+			err = c.awaitMarkers(ctx, l, mapped, txns)
+		}
+	}()
 	for next := ch.firstDirty; next < ch.ceiling; {
 		res, err := l.Read(c.buffer[:0], storage.ReadRequest{Offset: next, MaxBytes: readBytes, MinOneBatch: true, VerifyCRC: true})
 		if err != nil {

@@ -1,12 +1,14 @@
 package cleaner
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kaen-log/gateway/storage"
 	"github.com/kaen-log/gateway/storage/record"
+	"github.com/kaen-log/gateway/storage/vfs"
 )
 
 // TestEmptiedMarkerAbortsNothingLater lets the marker of an aborted transaction lose its record while it is still the last
@@ -166,6 +168,152 @@ func TestTransactionStateIsCleaned(t *testing.T) {
 	if got, want := r.read(l, 0), "18:id-1 25:id-3 26:id-3 27:id-3 28:id-3 29:id-3 30:id-3"; got != want {
 		t.Errorf("got %s, want %s: the last of each id, and the open segment", got, want)
 	}
+	if st := r.c.Stats(); len(st.SetAside) > 0 {
+		t.Errorf("set aside: %+v", st.SetAside)
+	}
+}
+
+// reopened has write make a log in a store that is then closed, or stops without that where crash is set, lets change have
+// its way with the files, and opens it again.
+func reopened(t *testing.T, crash bool, write func(*rig, *storage.Log), change func(*vfs.Mem)) (*rig, *storage.Log) {
+	t.Helper()
+	r := &rig{t: t, now: time.UnixMilli(1_700_000_000_000)}
+	clock := func() time.Time { return r.now }
+	mem := vfs.NewMem(vfs.MemOptions{Now: clock, Crashable: true})
+	open := func() {
+		var err error
+		if r.store, err = storage.Open("data", storage.Options{FS: mem, Now: clock}); err != nil {
+			t.Fatal(err)
+		}
+		r.c = New(Options{Store: r.store, Now: clock})
+	}
+	open()
+	write(r, r.log(small("delete.retention.ms", "1000")))
+	clone := mem.CrashClone(1, 1)
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if crash {
+		mem = clone
+	}
+	change(mem)
+	open()
+	t.Cleanup(func() {
+		if err := r.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	topic, _ := r.store.Topic("orders")
+	l, _ := topic.Partition(0)
+	if _, err := l.Offsets(); err != nil {
+		t.Fatal(err)
+	}
+	return r, l
+}
+
+// loseTxnIndexes removes the transaction indexes of a log.
+func loseTxnIndexes(t *testing.T, mem *vfs.Mem) {
+	t.Helper()
+	names, err := mem.List("data/orders-0")
+	n := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, ".txnindex") {
+			n++
+			err = errors.Join(err, mem.Remove("data/orders-0/"+name))
+		}
+	}
+	if err != nil || n == 0 {
+		t.Fatalf("%d transaction indexes removed, %v", n, err)
+	}
+}
+
+// TestLostTransactionIndexSetsTheLogAside takes the transaction indexes of a log that was closed. A key that was committed
+// and written again in an aborted transaction keeps what was committed.
+func TestLostTransactionIndexSetsTheLogAside(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		write func(*rig, *storage.Log)
+		want  string
+	}{
+		{"in one segment", func(r *rig, l *storage.Log) {
+			r.transaction(l, 7, 0, "a", true)
+			r.transaction(l, 7, 1, "b", true)
+			r.transaction(l, 7, 2, "a", false) // 4, 5
+		}, "producer 7 aborted offsets 4 to 4 with the marker at offset 5, and the transaction index has no such"},
+		{"over segments", func(r *rig, l *storage.Log) {
+			r.transaction(l, 7, 0, "a", true)
+			r.data(l, 7, 1, "a") // 2
+			r.data(l, 8, 0, "b")
+			fill(r.t, l, 20, 5, r.now)
+			r.data(l, 7, 1, "a") // 24
+			r.end(l, 8, 1, true)
+			r.end(l, 7, 2, false) // 26
+		}, "producer 7 aborted offsets 2 to 24 with the marker at offset 26, and"},
+		{"with the marker behind what is cleaned", func(r *rig, l *storage.Log) {
+			r.transaction(l, 7, 0, "a", true)
+			r.data(l, 7, 1, "a") // 2
+			r.put(l, "b", []byte("v"), r.now)
+			if err := l.Roll(); err != nil {
+				r.t.Fatal(err)
+			}
+			r.end(l, 7, 2, false) // 4
+		}, "producer 7 aborted offsets 2 to 2 with the marker at offset 4, and"},
+	} {
+		for _, crash := range []bool{false, true} {
+			r, l := reopened(t, crash, func(r *rig, l *storage.Log) {
+				c.write(r, l)
+				if !strings.Contains(c.name, "behind") {
+					fill(t, l, 1, 1, r.now)
+					if err := l.Roll(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}, func(mem *vfs.Mem) {
+				if !crash {
+					loseTxnIndexes(t, mem)
+				}
+			})
+			before := r.read(l, 0)
+			r.c.Compact(t.Context())
+			st := r.c.Stats()
+			if crash {
+				if st.Passes != 1 || len(st.SetAside) > 0 {
+					t.Errorf("%s: with its indexes: stats %+v, want a pass", c.name, st)
+				}
+				continue
+			}
+			if len(st.SetAside) != 1 || st.SetAside[0].Topic != "orders" || !strings.Contains(st.SetAside[0].Cause.Error(), c.want) {
+				t.Errorf("%s: stats %+v, want orders-0 set aside: %s", c.name, st, c.want)
+			}
+			if got := r.read(l, 0); got != before {
+				t.Errorf("%s: got %s, want all as it was: %s", c.name, got, before)
+			}
+		}
+	}
+}
+
+// TestAbortedBelowTheLogStartIsNoDamage has the log start move past the data of a transaction and a recovery that begins
+// there: no index names the transaction, whose data still lies in the first segment.
+func TestAbortedBelowTheLogStartIsNoDamage(t *testing.T) {
+	r, l := reopened(t, true, func(r *rig, l *storage.Log) {
+		r.data(l, 7, 0, "a")
+		r.put(l, "b", []byte("v"), r.now)
+		if _, err := l.DeleteBefore(1); err != nil {
+			t.Fatal(err)
+		}
+		r.end(l, 7, 1, false)
+	}, func(*vfs.Mem) {})
+	if aborted, err := l.AbortedTxns(0, 3); err != nil || len(aborted) > 0 {
+		t.Fatalf("aborted %+v, %v, want none to be known", aborted, err)
+	}
+	fill(t, l, 12, 1, r.now)
+	r.force(l)
+	r.transaction(l, 7, 1, "a", false)
+	r.end(l, 7, 2, false) // it has no data
+	r.transaction(l, 7, 2, "a", true)
+	fill(t, l, 12, 1, r.now)
+	r.force(l)
+	r.c.Compact(t.Context())
 	if st := r.c.Stats(); len(st.SetAside) > 0 {
 		t.Errorf("set aside: %+v", st.SetAside)
 	}
