@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -420,8 +421,12 @@ func (b *broker) rewrite(topic string, end int64, segments map[int64][]byte) {
 			must(b.fs.Remove(path.Join(dir, name)))
 		}
 	}
-	for base, content := range segments {
-		write(path.Join(dir, fmt.Sprintf("%020d.log", base)), content)
+	bases := slices.Sorted(maps.Keys(segments))
+	for i, base := range bases {
+		write(path.Join(dir, fmt.Sprintf("%020d.log", base)), segments[base])
+		if i+1 < len(bases) {
+			write(path.Join(dir, fmt.Sprintf("%020d.%020d.reaches", base, bases[i+1])), nil)
+		}
 	}
 	must(b.fs.Remove(path.Join(b.dir, ".kafka_cleanshutdown")))
 	write(path.Join(b.dir, "recovery-point-offset-checkpoint"), fmt.Appendf(nil, "0\n1\n%s 0 %d\n", topic, end))
