@@ -13,8 +13,8 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// Config is what the broker's configuration says. It is asked for again before each turn; MaxIOBytes and Threads hold for
-// the turns that are under way, too. Kafka's names and defaults stand beside each.
+// Config is what the broker's configuration says. It is asked for again before each turn; MaxIOBytes holds for those
+// under way too, and another number of Threads as soon as they leave memory. Kafka's names and defaults stand beside each.
 type Config struct {
 	CheckInterval time.Duration // log.retention.check.interval.ms, 5 min
 	InitialDelay  time.Duration // log.initial.task.delay.ms, 30 s; read once

@@ -26,7 +26,8 @@ import (
 // delete.retention.ms. Batches that stay whole stay byte for byte. Kafka: Cleaner.cleanInto, MemoryRecords.filterTo.
 //
 // Differs from Kafka: a batch whose records decompress to more than record.MaxRebuild and eight times what it takes stays
-// whole as long as one of them does, without a delete horizon. Kafka would need the memory for them.
+// whole as long as one of them does, without a delete horizon. Kafka would need the memory for them. As long as such a batch
+// keeps records that were to go, no tombstone behind it goes either: it may be what deletes one of them.
 type filter struct {
 	offsets       *offsetMap
 	mapped        int64 // the map knows the offsets below it
@@ -43,6 +44,7 @@ type filter struct {
 	empty   []byte
 	keep    []bool // by record of the batch at hand
 	size    int    // bytes of its records, decompressed
+	whole   bool   // an earlier batch keeps records that were to go
 }
 
 // batch returns what stays of b, as Log.Rewrite wants it.
@@ -93,7 +95,10 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 		return f.empty, nil
 	case stay == 0:
 		return nil, nil
-	case stay == int(b.Count()) && !stamp, b.Codec() != record.None && f.size > max(record.MaxRebuild, 8*len(b)):
+	case stay == int(b.Count()) && !stamp:
+		return b, nil
+	case b.Codec() != record.None && f.size > max(record.MaxRebuild, 8*len(b)):
+		f.whole = f.whole || stay < int(b.Count())
 		return b, nil
 	case stamp:
 		horizon = f.nowMs + min(f.retentionMs, math.MaxInt64-f.nowMs) // as good as never
@@ -129,6 +134,7 @@ func (f *filter) lastOfProducer(b record.Batch) bool {
 // mark notes which records of a batch stay, and counts them and the tombstones among them. reached says that the delete
 // horizon is reached.
 func (f *filter) mark(b record.Batch, discard, reached bool) (stay, tombstones int, err error) {
+	reached = reached && !f.whole
 	f.keep, f.size = f.keep[:0], 0
 	for r, err := range f.ahead.records(f.offsets, f.reader.Keys(b)) {
 		if err != nil {

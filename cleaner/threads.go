@@ -25,7 +25,7 @@ func (c *Cleaner) runThreads(ctx context.Context) {
 }
 
 // compactLoop is one thread, which waits for no other: it compacts what is due, then leaves it for Backoff. Where Config
-// wants less threads than there are, no more find memory for a pass. Kafka: LogCleaner.CleanerThread.
+// wants fewer threads than there are, no more find memory for a pass. Kafka: LogCleaner.CleanerThread.
 func (c *Cleaner) compactLoop(ctx context.Context) {
 	last := c.o.Now()
 	for sleep(ctx, min(c.o.Config().Backoff, wakeInterval)) {
@@ -41,7 +41,8 @@ func (config *Config) threads() int { return max(config.Threads, 1) }
 
 // Compact compacts what is due by the clock of Options, the dirtiest log first, with as many threads as Config says, and
 // applies retention to the logs that have both policies, after each pass and at the end. It returns when nothing is due any
-// more or ctx ends. Kafka: LogCleaner.cleanFilthiestLog.
+// more or ctx ends, or when Run's threads have all the memory for offset maps. It is for tests and for those who move the
+// clock: Run does the same by itself. Kafka: LogCleaner.cleanFilthiestLog.
 func (c *Cleaner) Compact(ctx context.Context) {
 	config := c.o.Config()
 	c.setLimit(config)
@@ -126,7 +127,7 @@ func (c *Cleaner) setLimit(config Config) {
 	c.limiter.SetLimit(limit)
 }
 
-// paceStep is how long one wait for the limit is at most, so that another limit is soon felt.
+// paceStep is about how long one wait for the limit is at most, so that another limit is soon felt.
 const paceStep = time.Second / 4
 
 // pace waits as long as the limit of bytes per second demands.

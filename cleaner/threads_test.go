@@ -196,7 +196,7 @@ func TestPassIsGivenUpOnceThePolicyIsAnother(t *testing.T) {
 	}
 	before := strings.Fields(left)
 	if got := r.read(l, 0); got != left || len(before) >= 200 || !slices.Contains(before, "199:k4") {
-		t.Errorf("%d records when the policy changed in the middle of a pass, then %d; want the same, and less than 200", len(before), len(strings.Fields(got)))
+		t.Errorf("%d records when the policy changed in the middle of a pass, then %d; want the same, and fewer than 200", len(before), len(strings.Fields(got)))
 	}
 	if st := r.c.Stats(); st.Passes != 0 || st.GivenUp != 1 || len(st.SetAside) > 0 {
 		t.Errorf("stats %+v, want a pass that was given up", st)

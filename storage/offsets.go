@@ -158,7 +158,7 @@ func (l *Log) searchSegment(v *view, i int, reader *record.Reader, from int64, o
 		if b, err = sc.loadAt(at, b); err != nil {
 			return t, false, err
 		}
-		for r, err := range reader.Keys(b) {
+		for r, err := range reader.Times(b) {
 			if err != nil {
 				return t, false, l.corrupt(s, at, err.Error())
 			}

@@ -14,22 +14,27 @@ type Keyed struct {
 	Size      int    // bytes that all of the record takes, decompressed, without its length
 }
 
-// mostKey bounds the key of a record that is larger than the window.
-const mostKey = 16 << 20
+// MaxKey bounds the keys that Keys reads of compressed batches, in bytes.
+const MaxKey = 16 << 20
 
 // Keys iterates over the records of b as Records does, and checks as much, but passes over values and headers: a small
-// batch may decompress to a record of a gigabyte. Memory grows with the largest key; a key of more than 16 MiB is
-// ErrTooLarge. A Keyed, with its Key, is valid until the next step.
-func (r *Reader) Keys(b Batch) iter.Seq2[Keyed, error] {
+// batch may decompress to a record of a gigabyte. Memory grows with the largest key; one of more than MaxKey bytes in a
+// compressed batch is ErrTooLarge. A Keyed, with its Key, is valid until the next step.
+func (r *Reader) Keys(b Batch) iter.Seq2[Keyed, error] { return r.heads(b, true) }
+
+// Times is Keys without the keys, which are all null: it takes every batch that Records takes.
+func (r *Reader) Times(b Batch) iter.Seq2[Keyed, error] { return r.heads(b, false) }
+
+func (r *Reader) heads(b Batch, keys bool) iter.Seq2[Keyed, error] {
 	return func(yield func(Keyed, error) bool) {
-		if err := r.readKeys(b, yield); err != nil {
+		if err := r.readHeads(b, keys, yield); err != nil {
 			yield(Keyed{}, err)
 		}
 	}
 }
 
-// readKeys yields the records and returns the error that ended them; nil also when yield has had enough.
-func (r *Reader) readKeys(b Batch, yield func(Keyed, error) bool) error {
+// readHeads yields the records and returns the error that ended them; nil also when yield has had enough.
+func (r *Reader) readHeads(b Batch, keys bool, yield func(Keyed, error) bool) error {
 	count := b.Count()
 	if count < 0 {
 		return corrupt("record count %d", count)
@@ -51,7 +56,7 @@ func (r *Reader) readKeys(b Batch, yield func(Keyed, error) bool) error {
 		}
 		k := Keyed{Size: size}
 		if size > len(r.buf) && r.source.codec != None {
-			if k.Key, k.NoValue, err = r.largeKey(&rec, i, size); err != nil {
+			if k.Key, k.NoValue, err = r.largeHead(&rec, i, size, keys); err != nil {
 				return err
 			}
 		} else {
@@ -65,6 +70,9 @@ func (r *Reader) readKeys(b Batch, yield func(Keyed, error) bool) error {
 			r.headers = rec.Headers
 			k.Key, k.NoValue = rec.Key, rec.Value == nil
 		}
+		if !keys {
+			k.Key = nil
+		}
 		k.Offset = baseOffset + int64(rec.OffsetDelta)
 		k.Timestamp = baseTimestamp + rec.TimestampDelta
 		if logAppendTime {
@@ -77,13 +85,17 @@ func (r *Reader) readKeys(b Batch, yield func(Keyed, error) bool) error {
 	return r.finish(count)
 }
 
-// largeKey passes over a record of size bytes, whose length has been consumed. The deltas go to rec.
-func (r *Reader) largeKey(rec *Record, index int32, size int) (key []byte, noValue bool, err error) {
+// largeHead passes over a record of size bytes, whose length has been consumed, and returns its key when that is wanted.
+// The deltas go to rec.
+func (r *Reader) largeHead(rec *Record, index int32, size int, wanted bool) (key []byte, noValue bool, err error) {
 	l := largeRecord{r: r, index: index, size: size, left: size}
 	l.head(rec)
-	if n := l.length(); n > mostKey {
-		return nil, false, fmt.Errorf("%w: record %d has a key of %d bytes, at most %d are taken", ErrTooLarge, index, n, mostKey)
-	} else if n >= 0 {
+	switch n := l.length(); {
+	case !wanted:
+		l.skip(n)
+	case n > MaxKey:
+		return nil, false, fmt.Errorf("%w: record %d has a key of %d bytes, at most %d are taken", ErrTooLarge, index, n, MaxKey)
+	case n >= 0:
 		key = l.take(n)
 	}
 	noValue = l.skipBytes() < 0

@@ -61,6 +61,14 @@ func TestKeysAreThoseOfTheRecords(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, withoutValues(whole)) {
 				t.Errorf("codec %v: keys of %d records differ from those of %d, error %v", codec, len(got), len(whole), err)
 			}
+			i := 0
+			for k, err := range r.Times(b) {
+				want := withoutValues(whole)[i]
+				if want.Key = nil; err != nil || !reflect.DeepEqual(k, want) {
+					t.Errorf("codec %v: times have %+v, error %v, want %+v", codec, k, err, want)
+				}
+				i++
+			}
 			for _, cut := range []int{1, len(b.Body()) / 2, len(b.Body()) - 1} {
 				short := bytes.Clone(b[:len(b)-cut])
 				if got, err := keysOf(&r, short); err == nil {
@@ -95,10 +103,19 @@ func TestKeysOfARecordThatDecompressesToMuch(t *testing.T) {
 
 func TestKeyThatDecompressesToMuchIsRefused(t *testing.T) {
 	var r Reader
-	for size, want := range map[int]error{mostKey: nil, mostKey + 1: ErrTooLarge} {
-		b := build(BuilderOptions{Codec: Zstd}, []Record{{Key: make([]byte, size)}})
+	for size, want := range map[int]error{MaxKey: nil, MaxKey + 1: ErrTooLarge} {
+		b := build(BuilderOptions{Codec: Zstd}, []Record{{Key: make([]byte, size), Timestamp: 7}})
 		if _, err := keysOf(&r, b); !errors.Is(err, want) {
 			t.Errorf("a key of %d bytes: error %v, want %v", size, err, want)
+		}
+		n := 0
+		for k, err := range r.Times(b) {
+			if n++; err != nil || k.Timestamp != 7 || k.Key != nil {
+				t.Errorf("a key of %d bytes: time %d, error %v", size, k.Timestamp, err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("a key of %d bytes: %d times, want 1", size, n)
 		}
 	}
 }

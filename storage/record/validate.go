@@ -119,7 +119,7 @@ func (v *Validator) Trim() {
 }
 
 // ErrTooLarge means that a batch decompresses to more than Rules.MaxDecompressed, or to more than MaxRebuild when it must
-// be rebuilt, or that it would be larger than Rules.MaxBytes then.
+// be rebuilt, or that it would be larger than Rules.MaxBytes then; of Reader.Keys, that a key has more than MaxKey bytes.
 var ErrTooLarge = errors.New("batch exceeds the size limit")
 
 // Validate checks the batch, which comes from Cut (so its length and CRC are good), and its records, all of them, and
