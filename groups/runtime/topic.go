@@ -9,19 +9,21 @@ import (
 	"github.com/kaen-log/gateway/storage"
 )
 
-// TopicOptions says what a coordinator's topic is. Store, Spec and Owner must be set.
+// TopicOptions says what a coordinator's topic is. Store, Spec and Owner must be set. Owner,
+// Stop and Deleted may be called under a lock: of the Topic they may call Waits and Life only.
 type TopicOptions[O any] struct {
 	Store *storage.Store
 	// Spec is what the topic is made with.
 	Spec storage.TopicSpec
 	// Owner returns the owner of a partition. fresh: it was made since the start, and so
-	// there is nothing to load. It is called under a lock, and must not call the Topic.
+	// there is nothing to load.
 	Owner func(log *storage.Log, fresh bool) O
 	// Stop makes an owner take no more calls. Nil does nothing.
 	Stop func(O)
 	// Deleted tells an owner that its partition is no more. Nil does nothing.
 	Deleted func(O)
-	// Fixed leaves out the partitions that are added until the next start.
+	// Fixed leaves out the partitions that are added until the next start: to a topic that
+	// NewTopic found, since then, and to another since its owners were first asked for.
 	Fixed bool
 }
 
@@ -33,7 +35,7 @@ type Topic[O any] struct {
 	// life is over once the owners are stopped: nobody answers then.
 	life  context.Context
 	end   context.CancelFunc
-	waits sync.WaitGroup
+	waits sync.WaitGroup // what Stop waits for
 
 	making sync.Mutex // held while the topic is made
 
@@ -94,15 +96,26 @@ func (x *Topic[O]) Owners() []O {
 		x.drop()
 		x.id = t.ID()
 	}
-	if n := len(x.owners); n == 0 || !x.o.Fixed {
-		x.owners = append(slices.Clip(x.owners), x.more(t, int32(n))...)
+	if have, want := int32(len(x.owners)), x.partitions(t); have < want {
+		x.owners = append(slices.Clip(x.owners), x.more(t, have, want)...)
 	}
 	return x.owners
 }
 
-// more returns owners for the partitions of t from first on. Caller holds mu.
-func (x *Topic[O]) more(t *storage.Topic, first int32) (out []O) {
-	for i := first; i < t.Partitions(); i++ {
+// partitions returns how many partitions of t are to have owners. Caller holds mu.
+func (x *Topic[O]) partitions(t *storage.Topic) int32 {
+	switch {
+	case x.o.Fixed && x.old > 0:
+		return x.old
+	case x.o.Fixed && len(x.owners) > 0:
+		return int32(len(x.owners))
+	}
+	return t.Partitions()
+}
+
+// more returns owners for the partitions [first, end) of t. Caller holds mu.
+func (x *Topic[O]) more(t *storage.Topic, first, end int32) (out []O) {
+	for i := first; i < end; i++ {
 		log, _ := t.Partition(i)
 		w := x.o.Owner(log, i >= x.old)
 		if x.ended && x.o.Stop != nil {

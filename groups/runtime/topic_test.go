@@ -121,6 +121,26 @@ func TestAFixedTopicLeavesOutWhatIsAdded(t *testing.T) {
 	newKeeper(t, s, true).want("0, 1, 2")
 }
 
+// It does not matter when somebody first asks for the owners of a topic that was there at the start.
+func TestAFixedTopicLeavesOutWhatIsAddedBeforeTheFirstCall(t *testing.T) {
+	s := newStore(t)
+	topic := newKeeper(t, s, true).ensure()
+	k := newKeeper(t, s, true)
+	k.add(topic, 3)
+	k.want("0, 1")
+	k.want("0, 1")
+
+	// A topic that is made later has all that it has when somebody first asks.
+	if err := s.DeleteTopic(topic.ID()); err != nil {
+		t.Fatal(err)
+	}
+	topic = k.ensure()
+	k.add(topic, 3)
+	k.want("0 fresh, 1 fresh, 2 fresh")
+	k.add(topic, 4)
+	k.want("0 fresh, 1 fresh, 2 fresh")
+}
+
 // The owners of a topic that is deleted are told, and a new topic of the name has others, whether somebody looked
 // meanwhile or not.
 func TestANewTopicHasOtherOwners(t *testing.T) {
