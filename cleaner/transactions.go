@@ -20,7 +20,7 @@ type transactions struct {
 	waiting  []storage.AbortedTxn // aborted ones that begin later, by first offset
 	aborted  map[int64]bool       // by producer id: begun, and whether a batch of it was met
 	decided  map[int64]offsets    // by producer id: the batches that were met of a transaction that commits
-	logStart int64
+	logStart int64                // data below it is not judged; 0 is right where reading begins at or above the log start
 	reader   record.Reader
 }
 

@@ -147,7 +147,7 @@ var metrics = []metric{
 	{"gateway_storage_open_files_limit", gauge, "Data files that stay open while nobody uses them: gateway.open.files, as far as descriptors allow.", nil, one(func(s *Snapshot) int64 { return s.Counts.OpenFilesLimit })},
 
 	{"gateway_cleaner_passes_total", counter, "Passes of compaction that were made to their end.", nil, one(func(s *Snapshot) int64 { return s.Cleaner.Passes })},
-	{"gateway_cleaner_passes_given_up_total", counter, "Passes that were given up for now: the partition changed meanwhile, or there was no room.", nil, one(func(s *Snapshot) int64 { return s.Cleaner.GivenUp })},
+	{"gateway_cleaner_passes_given_up_total", counter, "Passes that were given up for now: the partition changed meanwhile, or there was no room or no file descriptor for them.", nil, one(func(s *Snapshot) int64 { return s.Cleaner.GivenUp })},
 	{"gateway_cleaner_last_pass_timestamp_seconds", gauge, "When the last pass ended; not there before the first.", nil, func(s *Snapshot, emit emit) {
 		if t := s.Cleaner.LastPass; !t.IsZero() {
 			emit(float64(t.UnixMilli()) / 1000)

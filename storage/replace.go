@@ -221,8 +221,8 @@ func (w *rewrite) settle() error {
 	return nil
 }
 
-// abandon removes what there is of a new segment that did not come to count: its .log file first and for good, since
-// without that the others count for nothing. When it cannot, it says so, and the log is not rewritten before the next start.
+// abandon removes what there is of a new segment that did not come to count: its .log file first, since without that the
+// others count for nothing. When it cannot, it says so, and the log is not rewritten before the next start.
 func (w *rewrite) abandon() error {
 	if w.segment == nil || w.swapped {
 		return nil
@@ -238,21 +238,22 @@ func (w *rewrite) abandon() error {
 	return err
 }
 
-// removeFiles removes the files of the new segment, whatever their names are by now. While its .log file has cleanedSuffix a
-// start removes it too, so there is nothing to be synced: that would take a file descriptor, which may be what there was none of.
+// removeFiles removes the files of the new segment, whatever their names are by now. Where its .log file has swapSuffix a
+// start would take the replacement, so that file is gone for good before the others are removed. While it has cleanedSuffix
+// a start removes it too, and nothing is synced: that takes a file descriptor, which may be what there was none of.
 func (w *rewrite) removeFiles() error {
 	l := w.l
 	for i, f := range w.segment.fileSet() {
 		name := segmentFile(l.dir, w.segment.base, f.suffix)
-		counted := false // for a start
+		taken := false // whether a start would have taken the replacement: this is its .log file, and had swapSuffix
 		for _, suffix := range []string{swapSuffix, cleanedSuffix} {
 			err := l.ctx.fs.Remove(name + suffix)
 			if err != nil && !notExist(err) {
 				return err
 			}
-			counted = counted || err == nil && i == 0 && suffix == swapSuffix
+			taken = taken || err == nil && i == 0 && suffix == swapSuffix
 		}
-		if counted {
+		if taken {
 			if err := l.ctx.files.syncDir(l.dir); err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 // load reads the partition, and takes up the transactions that were about to end. It blocks
 // until the log has recovered and is read; calls meanwhile get ErrLoading. A load that
 // fails is told in the log and leaves the ids of the partition unavailable until the next
-// start.
+// start. Kafka: TransactionStateManager.loadTransactionsForTxnTopicPartition.
 //
 // Differs from Kafka: there the ids that were read before the failure answer, and all
 // others of the partition are as new.
