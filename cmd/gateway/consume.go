@@ -61,15 +61,42 @@ func newConsumeCommand() *cobra.Command {
 }
 
 func consumeLines(ctx context.Context, f *consumeFlags, topic string, out, report io.Writer) error {
+	c, err := newConsumption(f, topic, report)
+	if err != nil {
+		return err
+	}
+	return c.lines(ctx, out)
+}
+
+// consumption is one run of consume: where each partition starts and stops.
+type consumption struct {
+	flags  *consumeFlags
+	topic  string
+	report io.Writer // where partitions that cannot be read are named
+	print  func(*bufio.Writer, *kgo.Record)
+	client *kgo.Client
+	admin  *kadm.Client
+	start  map[int32]int64
+	stop   map[int32]int64 // empty: all go on for ever
+	next   map[int32]int64 // after the last record that came
+	end    map[int32]int64 // of what could be read at the beginning
+
+	faults   faults
+	unlisted map[int32]error // partitions of the topic whose offsets are not known
+	failed   map[int32]error // partitions that were named
+}
+
+// newConsumption checks the flags. Its client is closed by lines.
+func newConsumption(f *consumeFlags, topic string, report io.Writer) (*consumption, error) {
 	if f.exitAtEnd && f.until == "" {
 		f.until = "end"
 	}
 	print, err := parseFormat(f.format)
 	if err != nil {
-		return &exitError{Code: exitUsage, Err: err}
+		return nil, &exitError{Code: exitUsage, Err: err}
 	}
 	if f.count < 0 {
-		return &exitError{Code: exitUsage, Err: fmt.Errorf("--count: got %d, want 0 (no end) or more", f.count)}
+		return nil, &exitError{Code: exitUsage, Err: fmt.Errorf("--count: got %d, want 0 (no end) or more", f.count)}
 	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(f.broker, ",")...),
@@ -85,132 +112,39 @@ func consumeLines(ctx context.Context, f *consumeFlags, topic string, out, repor
 	}
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
-		return &exitError{Code: exitUsage, Err: err}
+		return nil, &exitError{Code: exitUsage, Err: err}
 	}
-	defer client.Close()
-	if err := reach(ctx, client, f.broker, f.timeout); err != nil {
+	return &consumption{
+		flags: f, topic: topic, report: report, print: print, client: client, admin: kadm.NewClient(client),
+		faults:   faults{client: client, topic: topic, limit: faultLimit, of: map[int32]*fault{}},
+		unlisted: map[int32]error{}, failed: map[int32]error{},
+	}, nil
+}
+
+// lines prints the records to out.
+func (c *consumption) lines(ctx context.Context, out io.Writer) error {
+	defer c.client.Close()
+	if err := reach(ctx, c.client, c.flags.broker, c.flags.timeout); err != nil {
 		return err
-	}
-	c := consumption{
-		flags: f, topic: topic, report: report, admin: kadm.NewClient(client),
-		faults: faults{client: client, topic: topic, of: map[int32]*fault{}}, unlisted: map[int32]error{}, failed: map[int32]error{},
 	}
 	defer c.faults.stop()
 	if err := c.resolve(ctx); err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(out, 64<<10)
-	err = c.run(ctx, client, w, print)
+	err := c.run(ctx, w)
 	if flushErr := w.Flush(); err == nil && flushErr != nil {
 		err = &exitError{Code: exitFailed, Err: fmt.Errorf("output: %w", flushErr)}
 	}
 	return err
 }
 
-// consumption is one run of consume: where each partition starts and stops.
-type consumption struct {
-	flags  *consumeFlags
-	topic  string
-	report io.Writer // where partitions that cannot be read are named
-	admin  *kadm.Client
-	start  map[int32]int64
-	stop   map[int32]int64 // empty: all go on for ever
-	next   map[int32]int64 // after the last record that came
-	end    map[int32]int64 // of what could be read at the beginning
-
-	faults   faults
-	unlisted map[int32]error // partitions of the topic whose offsets are not known
-	failed   map[int32]error // partitions that were named
-}
-
 // bounded reports whether each partition has a stop.
 func (c *consumption) bounded() bool { return c.flags.until != "" }
 
-// resolve turns the flags into offsets for each partition.
-func (c *consumption) resolve(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.flags.timeout)
-	defer cancel()
-	earliest, err := c.list(c.admin.ListStartOffsets(ctx, c.topic))
-	if err != nil {
-		return err
-	}
-	listEnd := c.admin.ListEndOffsets
-	if c.flags.committed {
-		listEnd = c.admin.ListCommittedOffsets
-	}
-	latest, err := c.list(listEnd(ctx, c.topic))
-	if err != nil {
-		return err
-	}
-	start, err := c.offsets(ctx, "--offset", c.flags.offset, earliest, latest)
-	if err != nil {
-		return err
-	}
-	c.start, c.stop = start, map[int32]int64{}
-	if c.flags.until != "" {
-		if c.stop, err = c.offsets(ctx, "--until", c.flags.until, earliest, latest); err != nil {
-			return err
-		}
-	}
-	c.end = map[int32]int64{}
-	latest.Each(func(o kadm.ListedOffset) {
-		first, _ := earliest.Lookup(o.Topic, o.Partition)
-		// What is gone is passed over; what is yet to come is waited for.
-		c.start[o.Partition] = max(c.start[o.Partition], first.Offset)
-		c.end[o.Partition] = o.Offset
-	})
-	return c.choose()
-}
-
-// offsets resolves one offset expression for every partition.
-func (c *consumption) offsets(ctx context.Context, flag, expr string, earliest, latest kadm.ListedOffsets) (map[int32]int64, error) {
-	out := map[int32]int64{}
-	at := func(f func(first, end int64) int64) map[int32]int64 {
-		latest.Each(func(o kadm.ListedOffset) {
-			first, _ := earliest.Lookup(o.Topic, o.Partition)
-			out[o.Partition] = f(first.Offset, o.Offset)
-		})
-		return out
-	}
-	if ms, ok := strings.CutPrefix(expr, "@"); ok {
-		n, err := strconv.ParseInt(ms, 10, 64)
-		if err != nil {
-			return nil, badOffset(flag, expr)
-		}
-		found, err := c.list(c.admin.ListOffsetsAfterMilli(ctx, n, c.topic))
-		if err != nil {
-			return nil, err
-		}
-		found.Each(func(o kadm.ListedOffset) {
-			// Without such a record it is the end of all, which for --read-committed may lie beyond the end.
-			end, _ := latest.Lookup(o.Topic, o.Partition)
-			out[o.Partition] = min(o.Offset, end.Offset)
-		})
-		return out, nil
-	}
-	switch expr {
-	case "start", "beginning":
-		return at(func(first, _ int64) int64 { return first }), nil
-	case "end":
-		return at(func(_, end int64) int64 { return end }), nil
-	}
-	n, err := strconv.ParseInt(expr, 10, 64)
-	if err != nil {
-		return nil, badOffset(flag, expr)
-	}
-	if n < 0 {
-		return at(func(first, end int64) int64 { return max(first, end+n) }), nil
-	}
-	return at(func(_, _ int64) int64 { return n }), nil
-}
-
-func badOffset(flag, expr string) error {
-	return &exitError{Code: exitUsage, Err: fmt.Errorf("%s: got %q, want start, end, N, -N or @MS", flag, expr)}
-}
-
 // run prints until every partition is at its stop, the count is reached, or ctx
 // ends.
-func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writer, print func(*bufio.Writer, *kgo.Record)) error {
+func (c *consumption) run(ctx context.Context, w *bufio.Writer) error {
 	assign := map[int32]kgo.Offset{}
 	for p, o := range c.start {
 		if stop, bounded := c.stop[p]; bounded && o >= stop {
@@ -222,16 +156,16 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 	if len(assign) == 0 {
 		return c.unread()
 	}
-	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{c.topic: maps.Clone(assign)})
+	c.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{c.topic: maps.Clone(assign)})
 	c.next = maps.Clone(c.start)
 	printed := 0
 	for len(assign) > 0 {
-		fetches := c.poll(ctx, client)
+		fetches := c.poll(ctx)
 		if ctx.Err() != nil {
 			return nil // interrupted: what was printed stands
 		}
 		if fetches == nil {
-			if err := c.pastGaps(ctx, client, assign); err != nil && ctx.Err() == nil {
+			if err := c.pastGaps(ctx, assign); err != nil && ctx.Err() == nil {
 				return err
 			}
 			continue
@@ -245,7 +179,7 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 				continue
 			}
 			if !r.Attrs.IsControl() && r.Offset >= c.start[r.Partition] {
-				print(w, r)
+				c.print(w, r)
 				if printed++; printed == c.flags.count {
 					return nil
 				}
@@ -272,13 +206,13 @@ func (c *consumption) run(ctx context.Context, client *kgo.Client, w *bufio.Writ
 }
 
 // poll waits for records; when there are stops to reach, not for long: nil is that nothing came.
-func (c *consumption) poll(ctx context.Context, client *kgo.Client) kgo.Fetches {
+func (c *consumption) poll(ctx context.Context) kgo.Fetches {
 	if !c.bounded() {
-		return client.PollFetches(ctx)
+		return c.client.PollFetches(ctx)
 	}
 	waiting, cancel := context.WithTimeout(ctx, gapWait)
 	defer cancel()
-	fetches := client.PollFetches(waiting)
+	fetches := c.client.PollFetches(waiting)
 	if errors.Is(fetches.Err0(), context.DeadlineExceeded) {
 		return nil
 	}

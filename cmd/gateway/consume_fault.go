@@ -3,20 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const (
 	// faultLimit is how many errors of a partition, without a record in between, make it one that cannot be read. The waits
-	// between them are four seconds, in which a partition of a cluster has found another leader.
-	faultLimit = 5
+	// between them are 12.75 seconds: Kafka takes a broker for dead, and gives its partitions other leaders, when it was not
+	// heard of for 9 (broker.session.timeout.ms).
+	faultLimit = 7
 	// faultWait is the wait after the first error; each further one doubles it, up to maxFaultWait.
 	faultWait    = 250 * time.Millisecond
 	maxFaultWait = 5 * time.Second
@@ -29,6 +27,7 @@ const allPartitions = -1
 type faults struct {
 	client *kgo.Client
 	topic  string
+	limit  int // faultLimit, but in tests
 
 	mu sync.Mutex
 	of map[int32]*fault // without an entry: none since the last record; guarded by mu
@@ -67,7 +66,7 @@ func (f *faults) met(partition int32, err error) error {
 			f.client.ResumeFetchPartitions(one)
 		}
 	})
-	if e.count == faultLimit {
+	if e.count == f.limit {
 		return e.first
 	}
 	return nil
@@ -93,67 +92,6 @@ func (f *faults) stop() {
 			e.waiting.Stop()
 		}
 	}
-}
-
-// list passes on what was listed, or says why nothing was. Partitions that were not are kept in unlisted.
-func (c *consumption) list(listed kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
-	if shards, ok := errors.AsType[*kadm.ShardErrors](err); ok {
-		err = nil
-		for _, s := range shards.Errs {
-			req, ok := s.Req.(*kmsg.ListOffsetsRequest)
-			if !ok {
-				err = s.Err
-				continue
-			}
-			for _, t := range req.Topics {
-				for _, p := range t.Partitions {
-					c.unlisted[p.Partition] = s.Err
-				}
-			}
-		}
-	}
-	listed.Each(func(o kadm.ListedOffset) {
-		switch {
-		case o.Err == nil:
-		case o.Partition < 0:
-			err = o.Err
-		default:
-			c.unlisted[o.Partition] = o.Err
-			delete(listed[o.Topic], o.Partition)
-		}
-	})
-	if err != nil {
-		return nil, &exitError{Code: exitFailed, Err: fmt.Errorf("offsets of topic %s: %w", c.topic, err)}
-	}
-	return listed, nil
-}
-
-// choose leaves the partitions that were asked for in start, and gives up those of them that have no offsets.
-func (c *consumption) choose() error {
-	for p := range c.unlisted {
-		delete(c.start, p)
-	}
-	partitions := len(c.start) + len(c.unlisted)
-	chosen := map[int32]int64{}
-	for p := range int32(partitions) {
-		if len(c.flags.partitions) > 0 && !slices.Contains(c.flags.partitions, p) {
-			continue
-		}
-		if err := c.unlisted[p]; err != nil {
-			c.giveUp(p, err)
-			continue
-		}
-		chosen[p] = c.start[p]
-	}
-	for _, p := range c.flags.partitions {
-		if p < 0 || int(p) >= partitions {
-			return &exitError{Code: exitFailed, Err: fmt.Errorf("topic %s has no partition %d, it has %d", c.topic, p, partitions)}
-		}
-	}
-	if c.start = chosen; len(chosen) == 0 {
-		return c.unread()
-	}
-	return nil
 }
 
 // giveUp names a partition that cannot be read.
@@ -193,6 +131,8 @@ func (c *consumption) failing(partition int32, err error, assign map[int32]kgo.O
 		c.giveUp(partition, cause)
 		if c.bounded() {
 			delete(assign, partition)
+			// A pause ends with the wait, and records that come then would be printed.
+			c.client.RemoveConsumePartitions(map[string][]int32{c.topic: {partition}})
 		}
 	}
 	return nil

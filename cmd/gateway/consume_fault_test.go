@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,6 +70,17 @@ func (s *twoPartitions) damage(t *testing.T) {
 	}
 }
 
+// consumption is a run of consume that gives a partition up with its second error.
+func (s *twoPartitions) consumption(t *testing.T, offset, until string, report io.Writer) *consumption {
+	t.Helper()
+	c, err := newConsumption(&consumeFlags{broker: s.addr(), offset: offset, until: until, format: `%v\n`, timeout: time.Minute}, "t", report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.faults.limit = 2
+	return c
+}
+
 func TestConsumeNamesAPartitionThatHasNoLeaderAndReadsTheOthers(t *testing.T) {
 	s := newTwoPartitions(t)
 	s.stop(t)
@@ -111,12 +123,50 @@ func TestConsumeToTheEndNamesAPartitionThatGoesOfflineAndReadsTheOthers(t *testi
 	s.damage(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, said, code, err := runSaying(ctx, t, nil, "consume", "-b", s.addr(), "t", "-e")
-	if code != exitFailed || err == nil || out != "c\nd\n" {
-		t.Errorf("got %q, exit code %d, %v, want c, d and %d", out, code, err, exitFailed)
+	var out, said bytes.Buffer
+	err := s.consumption(t, "start", "end", &said).lines(ctx, &out)
+	if exit, ok := errors.AsType[*exitError](err); !ok || exit.Code != exitFailed || out.String() != "c\nd\n" {
+		t.Errorf("got %q, %v, want c, d and exit code %d", out.String(), err, exitFailed)
 	}
-	if !strings.HasPrefix(said, "gateway: t-0 cannot be read: KAFKA_STORAGE_ERROR") || strings.Count(said, "\n") != 1 {
-		t.Errorf("said %q, want the partition and the error once", said)
+	if s := said.String(); !strings.HasPrefix(s, "gateway: t-0 cannot be read: KAFKA_STORAGE_ERROR") || strings.Count(s, "\n") != 1 {
+		t.Errorf("said %q, want the partition and the error once", s)
+	}
+}
+
+func TestConsumeReadsNothingOfAPartitionThatItGaveUp(t *testing.T) {
+	t.Parallel()
+	s := newTwoPartitions(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := s.consumption(t, "end", "10", io.Discard)
+	defer c.client.Close()
+	c.faults.limit = 1
+	if err := c.resolve(ctx); err != nil {
+		t.Fatal(err)
+	}
+	assign := map[int32]kgo.Offset{0: kgo.NewOffset().At(2), 1: kgo.NewOffset().At(2)}
+	c.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{"t": maps.Clone(assign)})
+	if err := c.failing(0, kerr.KafkaStorageError, assign); err != nil || len(assign) != 1 {
+		t.Fatalf("got %v, %d partitions that are read, want 1", err, len(assign))
+	}
+	c.faults.stop()
+	c.client.ResumeFetchPartitions(map[string][]int32{"t": {0}}) // the end of the wait
+	mustProduce(t, "x\n", "-b", s.addr(), "-p", "0", "t")
+	// The fetch that f comes with is sent after e was read, when x is there to be read too.
+	for _, want := range []string{"e", "f"} {
+		mustProduce(t, want+"\n", "-b", s.addr(), "-p", "1", "t")
+		fetches := c.client.PollFetches(ctx)
+		for fetches.NumRecords() == 0 && ctx.Err() == nil {
+			fetches = c.client.PollFetches(ctx)
+		}
+		for r := range fetches.RecordsAll() {
+			if string(r.Value) != want {
+				t.Errorf("got %q of partition %d, want %s", r.Value, r.Partition, want)
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("got no record, want e and f")
 	}
 }
 
@@ -128,13 +178,10 @@ func TestConsumeWithoutAStopNamesAPartitionOnceAndGoesOn(t *testing.T) {
 	defer cancel()
 	printed, out := io.Pipe()
 	said, report := io.Pipe()
+	c := s.consumption(t, "start", "", report)
 	ended := make(chan error, 1)
 	go func() {
-		root := newRootCommand()
-		root.SetArgs([]string{"consume", "-b", s.addr(), "t"})
-		root.SetOut(out)
-		root.SetErr(report)
-		err := root.ExecuteContext(ctx)
+		err := c.lines(ctx, out)
 		out.Close()
 		report.Close()
 		ended <- err
@@ -173,44 +220,46 @@ func TestFaultsAreCountedOnceAWaitAndForgottenWithARecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		f := faults{client: client, topic: "t", of: map[int32]*fault{}}
+		f := faults{client: client, topic: "t", limit: faultLimit, of: map[int32]*fault{}}
 		defer f.stop()
 		paused := func() []int32 { return client.PauseFetchPartitions(nil)["t"] }
-		start := time.Now()
+		waits := []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second}
 		run := func() {
 			t.Helper()
-			if err := f.met(3, kerr.KafkaStorageError); err != nil {
-				t.Fatalf("the first error: got %v, want none", err)
-			}
-			for n := 2; n < faultLimit; n++ {
-				if got := paused(); !slices.Equal(got, []int32{3}) {
-					t.Fatalf("paused before error %d: got %v, want 3", n, got)
+			for n, wait := range waits {
+				cause := kerr.LeaderNotAvailable
+				if n == 0 {
+					cause = kerr.KafkaStorageError
+				}
+				if err := f.met(3, cause); err != nil {
+					t.Fatalf("error %d: got %v, want none", n+1, err)
 				}
 				for range faultLimit {
 					if err := f.met(3, kerr.LeaderNotAvailable); err != nil {
-						t.Fatalf("error %d, during the wait: got %v, want none", n, err)
+						t.Fatalf("in the wait after error %d: got %v, want none", n+1, err)
 					}
 				}
-				time.Sleep(faultWait << (n - 2))
+				time.Sleep(wait - time.Nanosecond)
+				synctest.Wait()
+				if got := paused(); !slices.Equal(got, []int32{3}) {
+					t.Fatalf("paused after error %d: got %v, want 3", n+1, got)
+				}
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				if got := paused(); len(got) != 0 {
-					t.Fatalf("paused after the wait before error %d: got %v, want none", n, got)
-				}
-				if err := f.met(3, kerr.LeaderNotAvailable); err != nil {
-					t.Fatalf("error %d: got %v, want none", n, err)
+					t.Fatalf("paused after the wait of error %d: got %v, want none", n+1, got)
 				}
 			}
-			time.Sleep(faultWait << (faultLimit - 2))
-			synctest.Wait()
 		}
 		run()
 		f.read(3)
+		start := time.Now()
 		run()
-		if err := f.met(3, kerr.LeaderNotAvailable); !errors.Is(err, kerr.KafkaStorageError) {
-			t.Errorf("error %d: got %v, want the first of them", faultLimit, err)
+		if got, session := time.Since(start), 9*time.Second; got <= session {
+			t.Errorf("waited %v, want more than broker.session.timeout.ms, %v", got, session)
 		}
-		if got, want := time.Since(start), 2*faultWait*(1<<(faultLimit-1)-1); got != want {
-			t.Errorf("waited %v, want %v", got, want)
+		if err := f.met(3, kerr.LeaderNotAvailable); !errors.Is(err, kerr.KafkaStorageError) {
+			t.Errorf("error %d: got %v, want the first of them", len(waits)+1, err)
 		}
 	})
 }

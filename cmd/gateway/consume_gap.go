@@ -20,7 +20,7 @@ const gapBytes = 1 << 20
 
 // pastGaps takes the partitions out of assign that have no record left before their stop: compaction takes the last
 // records of a log away too, and then no record says that the stop is reached.
-func (c *consumption) pastGaps(ctx context.Context, client *kgo.Client, assign map[int32]kgo.Offset) error {
+func (c *consumption) pastGaps(ctx context.Context, assign map[int32]kgo.Offset) error {
 	topics, err := c.admin.ListTopics(ctx, c.topic)
 	topic := topics[c.topic]
 	if err == nil {
@@ -46,7 +46,7 @@ func (c *consumption) pastGaps(ctx context.Context, client *kgo.Client, assign m
 		part.Partition, part.PartitionMaxBytes = p, gapBytes
 		t.Partitions = append(t.Partitions, part)
 		req.Topics = append(req.Topics, t)
-		empty, err := emptyUpTo(ctx, client.Broker(int(leader)), req, c.next[p], stop)
+		empty, err := emptyUpTo(ctx, c.client.Broker(int(leader)), req, c.next[p], stop)
 		if err == nil {
 			if empty {
 				delete(assign, p)
