@@ -38,7 +38,11 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 
 	// Validation is most of the work and needs nothing of the log, so appenders do it side by side; it may also wait
 	// for others that are at large batches.
-	v, err := validateBatch(validator, b, o, c, l.nowMs(), l.ctx.largeBatches)
+	most := int64(c.MaxDecompressedBytes)
+	if o.Origin == OriginClient && IsInternalTopic(l.topic) {
+		most = min(most, MaxInternalBytes)
+	}
+	v, err := validateBatch(validator, b, o, c, most, l.nowMs(), l.ctx.largeBatches)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -119,8 +123,12 @@ func checkBatch(b record.Batch, o AppendOptions, c *TopicConfig) error {
 	return nil
 }
 
-// validateBatch checks the records and makes the changes that the config demands.
-func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions, c *TopicConfig, nowMs int64, slots chan struct{}) (record.Validated, error) {
+// MaxInternalBytes bounds what a compressed batch of a client for one of the broker's own topics decompresses to, in bytes:
+// its coordinator takes each record into memory at a start. Kafka has no such limit.
+const MaxInternalBytes = 16 << 20
+
+// validateBatch checks the records, which decompress to so many bytes at most, and makes the changes that the config demands.
+func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions, c *TopicConfig, most, nowMs int64, slots chan struct{}) (record.Validated, error) {
 	if o.Origin == OriginCoordinator && b.Control() {
 		v := record.Validated{Batch: b, MaxTimestamp: b.MaxTimestamp(), LogAppendTimeMs: -1}
 		if c.LogAppendTime {
@@ -133,7 +141,7 @@ func validateBatch(validator *record.Validator, b record.Batch, o AppendOptions,
 		NowMs: nowMs, LogAppendTime: c.LogAppendTime,
 		BeforeMaxMs: c.TimestampBeforeMaxMs, AfterMaxMs: c.TimestampAfterMaxMs,
 		KeyRequired: c.Compact, FromClient: o.Origin == OriginClient, MaxBytes: int(c.MaxMessageBytes),
-		MaxDecompressed: int64(c.MaxDecompressedBytes), Slots: slots,
+		MaxDecompressed: most, Slots: slots,
 	}
 	switch c.CompressionType {
 	case "producer", "":

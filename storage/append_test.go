@@ -335,3 +335,18 @@ func TestSegmentRollsBeforeRelativeOffsetsOverflow(t *testing.T) {
 	}
 	rig.stop(l)
 }
+
+// A coordinator takes the records of its topic into memory, so a client may not bring it small batches of large ones.
+func TestClientsBatchForAnInternalTopicThatDecompressesToMuch(t *testing.T) {
+	s := openStore(t, vfs.NewMem(vfs.MemOptions{}))
+	for name, want := range map[string]error{"__consumer_offsets": ErrBatchTooLarge, "orders": nil} {
+		topic := createTopic(t, s, name, 1)
+		l, _ := topic.Partition(0)
+		b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch, Codec: record.Zstd})
+		b.Append(record.Record{Key: []byte("k"), Value: make([]byte, MaxInternalBytes)})
+		if _, err := l.Append(b.Bytes(), AppendOptions{Origin: OriginClient}); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+	}
+	closeStore(t, s)
+}

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/kaen-log/gateway/storage/record"
@@ -98,7 +99,7 @@ func (o *offsetSearch) floor(v *view) int64 {
 
 // search goes through the visible segments.
 func (l *Log) search(o offsetSearch) (TimedOffset, bool, error) {
-	var reader record.Reader
+	reader := record.Reader{MaxDecompressed: math.MaxInt64} // nothing of it is held
 	for {
 		v, err := l.visible()
 		if err != nil {
