@@ -51,8 +51,9 @@
 //     policies know no retention either. Here the first says nothing, and the second is one thread.
 //   - Data of an aborted transaction that the transaction index lacks is taken for committed. Here the log is set aside, which
 //     names the transaction.
-//   - A batch that needs much memory to be made anew is. Here it stays whole as long as one of its records is needed, and
-//     tombstones behind it with it; a key of more than 16 MiB in a compressed batch sets the log aside.
+//   - A batch that needs much memory to be made anew is. Here it stays whole as long as one of its records is not replaced in
+//     the pass at hand, and the tombstones behind it with it; a key of more than 16 MiB in a compressed batch sets the log
+//     aside, which then has no retention either.
 //   - Retention warns at each sweep of a segment that stays for a timestamp of the future. Here it does not.
 //   - Forced compaction by max.compaction.lag.ms looks at the segments that may be cleaned; Kafka also at those above the
 //     ceiling, which it then does not clean.

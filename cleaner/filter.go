@@ -26,8 +26,9 @@ import (
 // delete.retention.ms. Batches that stay whole stay byte for byte. Kafka: Cleaner.cleanInto, MemoryRecords.filterTo.
 //
 // Differs from Kafka: a batch whose records decompress to more than record.MaxRebuild and eight times what it takes stays
-// whole as long as one of them does, without a delete horizon. Kafka would need the memory for them. As long as such a batch
-// keeps records that were to go, no tombstone behind it goes either: it may be what deletes one of them.
+// whole as long as one of them is not replaced in the pass at hand, without a delete horizon. Kafka would need the memory for
+// them. As long as such a batch of several records stays, no tombstone behind it gets a delete horizon, nor goes: it may be
+// what deletes one of them.
 type filter struct {
 	offsets       *offsetMap
 	mapped        int64 // the map knows the offsets below it
@@ -44,7 +45,7 @@ type filter struct {
 	empty   []byte
 	keep    []bool // by record of the batch at hand
 	size    int    // bytes of its records, decompressed
-	whole   bool   // an earlier batch keeps records that were to go
+	large   bool   // an earlier batch stays that cannot be made anew, and may hold records that are deleted
 }
 
 // batch returns what stays of b, as Log.Rewrite wants it.
@@ -85,7 +86,9 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	stamp := (tombstones > 0 || over) && !hasHorizon
+	large := b.Codec() != record.None && f.size > max(record.MaxRebuild, 8*len(b))
+	stamp := (tombstones > 0 && !f.large || over) && !hasHorizon
+	f.large = f.large || large && stay > 0 && b.Count() > 1
 	switch {
 	case stay == 0 && needed:
 		if b.Count() == 0 {
@@ -97,8 +100,7 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 		return nil, nil
 	case stay == int(b.Count()) && !stamp:
 		return b, nil
-	case b.Codec() != record.None && f.size > max(record.MaxRebuild, 8*len(b)):
-		f.whole = f.whole || stay < int(b.Count())
+	case large:
 		return b, nil
 	case stamp:
 		horizon = f.nowMs + min(f.retentionMs, math.MaxInt64-f.nowMs) // as good as never
@@ -134,7 +136,7 @@ func (f *filter) lastOfProducer(b record.Batch) bool {
 // mark notes which records of a batch stay, and counts them and the tombstones among them. reached says that the delete
 // horizon is reached.
 func (f *filter) mark(b record.Batch, discard, reached bool) (stay, tombstones int, err error) {
-	reached = reached && !f.whole
+	reached = reached && !f.large
 	f.keep, f.size = f.keep[:0], 0
 	for r, err := range f.ahead.records(f.offsets, f.reader.Keys(b)) {
 		if err != nil {
@@ -182,7 +184,7 @@ func (f *filter) rebuild(b record.Batch, horizonMs int64) (record.Batch, error) 
 		DeleteHorizonMs: horizonMs,
 	})
 	i := 0
-	for r, err := range f.reader.Records(b) {
+	for r, err := range f.reader.Stored(b) {
 		if err != nil {
 			return nil, fmt.Errorf("records: %w", err)
 		}

@@ -62,46 +62,82 @@ func TestRecordThatDecompressesToMuch(t *testing.T) {
 }
 
 // TestTombstoneOfARecordThatCannotGo has a batch that stays whole, though one of its records is deleted: the tombstone
-// stays as long, and goes with it.
+// stays as long, also in passes whose map does not know of it any more, and for delete.retention.ms after that.
 func TestTombstoneOfARecordThatCannotGo(t *testing.T) {
 	r := newRig(t)
-	l := r.log(small("internal.segment.bytes", "1000000", "delete.retention.ms", "1000"))
+	l := r.log(small("internal.segment.bytes", "1000000", "delete.retention.ms", "1000", "min.cleanable.dirty.ratio", "0"))
 	b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch, Codec: record.Zstd})
 	b.Append(record.Record{Key: []byte("x"), Value: make([]byte, record.MaxRebuild), Timestamp: r.now.UnixMilli()})
 	b.Append(record.Record{Key: []byte("y"), Value: []byte("v"), Timestamp: r.now.UnixMilli()})
 	appendDurably(t, l, b.Bytes(), storage.OriginClient)
 	b = nil
-	r.put(l, "x", nil, r.now)
-	r.put(l, "z", []byte("v"), r.now)
-	keys := func() string {
-		var out []string
+	turn := func(want string) {
+		t.Helper()
+		if err := l.Roll(); err != nil {
+			t.Fatal(err)
+		}
+		r.c.Compact(t.Context())
+		r.now = r.now.Add(time.Hour)
+		var got []string
 		var reader record.Reader
 		batches(t, l, 0, func(b record.Batch) {
 			for k, err := range reader.Keys(b) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out = append(out, fmt.Sprintf("%d:%s", k.Offset, k.Key))
+				got = append(got, fmt.Sprintf("%d:%s", k.Offset, k.Key))
+				if k.NoValue {
+					got[len(got)-1] += fmt.Sprintf("(null, horizon %v)", b.HasDeleteHorizon())
+				}
 			}
 		})
-		return strings.Join(out, " ")
-	}
-	for i := range 3 {
-		r.force(l)
-		if got, want := keys(), "0:x 1:y 2:x 3:z"; got != want {
-			t.Errorf("after pass %d: %s, want %s", i+1, got, want)
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("after %d passes: %s, want %s", r.c.Stats().Passes, got, want)
 		}
-		r.now = r.now.Add(time.Hour)
 	}
+	r.put(l, "x", nil, r.now) // 2
+	r.put(l, "z", []byte("v"), r.now)
+	turn("0:x 1:y 2:x(null, horizon false) 3:z")
+	r.put(l, "z", []byte("v"), r.now)
+	turn("0:x 1:y 2:x(null, horizon false) 4:z")
 	r.put(l, "y", []byte("v"), r.now)
-	r.put(l, "end", []byte("v"), r.now)
-	for range 3 {
-		r.force(l)
-		r.now = r.now.Add(time.Hour)
+	r.put(l, "x", nil, r.now) // 6
+	turn("4:z 5:y 6:x(null, horizon true)")
+	r.put(l, "z", []byte("v"), r.now)
+	turn("5:y 7:z")
+}
+
+// TestHeadersThatAreMany has a small batch with very many headers, which a pass takes along as they are.
+func TestHeadersThatAreMany(t *testing.T) {
+	r := newRig(t)
+	l := r.log(small("internal.segment.bytes", "1000000"))
+	headers := make([]record.Header, 4<<20)
+	for i := range headers {
+		headers[i].Key = []byte{}
 	}
-	if got, want := keys(), "3:z 4:y 5:end"; got != want {
-		t.Errorf("when all of the batch may go: %s, want %s", got, want)
+	b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: record.NoLeaderEpoch, Codec: record.Zstd})
+	b.Append(record.Record{Key: []byte("x"), Value: []byte("v"), Timestamp: r.now.UnixMilli(), Headers: headers})
+	b.Append(record.Record{Key: []byte("y"), Value: []byte("v"), Timestamp: r.now.UnixMilli()})
+	appendDurably(t, l, b.Bytes(), storage.OriginClient)
+	r.put(l, "y", []byte("v"), r.now)
+	if err := l.Roll(); err != nil {
+		t.Fatal(err)
 	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r.force(l)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 96<<20 {
+		t.Errorf("%d bytes were allocated for a pass over %d of headers, want at most %d", n, 2*len(headers), 96<<20)
+	}
+	if got, want := r.read(l, 0), "0:x 2:y"; got != want {
+		t.Errorf("left: %s, want %s", got, want)
+	}
+	records(t, l, 0, func(_ record.Batch, rec record.Record) {
+		if rec.Offset == 0 && (len(rec.Headers) != len(headers) || string(rec.Value) != "v") {
+			t.Errorf("%d headers and value %q are left, want %d and v", len(rec.Headers), rec.Value, len(headers))
+		}
+	})
 }
 
 // TestKeyThatIsTooLong is not compacted, and its log stays in service, also for a search by time.

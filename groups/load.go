@@ -66,7 +66,7 @@ func (s *shard) replay(log *storage.Log, skipped func(offset int64, err error)) 
 
 // replayBatch applies the records of one batch.
 func (s *shard) replayBatch(reader *record.Reader, b record.Batch, skipped func(offset int64, err error)) error {
-	for r, err := range reader.Records(b) {
+	for r, err := range reader.Stored(b) {
 		if err != nil {
 			return fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 		}

@@ -59,7 +59,7 @@ func (w *owner) replay() (entries map[string]*entry, unreadable int, err error) 
 		if b.Control() {
 			continue
 		}
-		for r, err := range reader.Records(b) {
+		for r, err := range reader.Stored(b) {
 			if err != nil {
 				return nil, 0, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 			}

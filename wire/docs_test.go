@@ -220,9 +220,10 @@ func limitsPage() string {
 	for _, row := range [][3]string{
 		{"bytes of a batch", topicDefault("max.message.bytes"), "MESSAGE_TOO_LARGE"},
 		{"bytes that a compressed batch unpacks to", number(fmt.Sprint(record.MostDecompressed)) + ", or less by `max.decompressed.message.bytes`; Kafka has no limit but that", "MESSAGE_TOO_LARGE"},
+		{"bytes that it unpacks to in one of the broker's own topics", number(fmt.Sprint(storage.MaxInternalBytes)) + "; Kafka has no such limit", "MESSAGE_TOO_LARGE"},
 		{"bytes that it unpacks to where `compression.type` asks for another codec", number(fmt.Sprint(record.MaxRebuild)) + "; Kafka has no such limit", "MESSAGE_TOO_LARGE"},
-		{"bytes that it unpacks to where compaction drops some of its records", "the larger of " + number(fmt.Sprint(record.MaxRebuild)) + " and eight times the batch; Kafka has no such limit", "it stays whole until all may go, and tombstones behind it stay with it"},
-		{"bytes of a key that compaction reads in a compressed batch", number(fmt.Sprint(record.MaxKey)) + "; Kafka has no such limit", "the partition is set aside: it is not compacted"},
+		{"bytes that it unpacks to where compaction drops some of its records", "the larger of " + number(fmt.Sprint(record.MaxRebuild)) + " and eight times the batch; Kafka has no such limit", "it stays whole until one pass replaces all of its records, and tombstones behind it stay with it"},
+		{"bytes of a key that compaction reads in a compressed batch", number(fmt.Sprint(record.MaxKey)) + "; Kafka has no such limit", "the partition is set aside: it is not compacted, nor shortened where `cleanup.policy` has both"},
 		{"bytes of a fetch's answer", byDefault("fetch.max.bytes"), "less is answered, one batch at least"},
 		{"partitions made by one CreateTopics", number(fmt.Sprint(maxNewPartitions)), "POLICY_VIOLATION"},
 		{"partitions made by one Metadata", number(fmt.Sprint(maxNewPartitions)), "none of its topics is made"},

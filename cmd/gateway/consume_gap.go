@@ -84,7 +84,7 @@ func emptyUpTo(ctx context.Context, leader *kgo.Broker, req *kmsg.FetchRequest, 
 			if b, rest, err = record.Cut(rest); err != nil {
 				break // the answer's end may lie in a batch
 			}
-			for r, err := range reader.Records(b) {
+			for r, err := range reader.Times(b) {
 				if err != nil || r.Offset >= from && r.Offset < stop {
 					return false, err
 				}

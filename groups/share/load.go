@@ -38,7 +38,7 @@ func (s *shard) replay() (map[Key]*stored, error) {
 		if b.Control() {
 			continue
 		}
-		for r, err := range reader.Records(b) {
+		for r, err := range reader.Stored(b) {
 			if err != nil {
 				return nil, fmt.Errorf("batch at offset %d: %w", b.BaseOffset(), err)
 			}

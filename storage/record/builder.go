@@ -76,8 +76,8 @@ func (b *Builder) Reset(o BuilderOptions) {
 	}
 }
 
-// Append adds a record at the offset after the one before. Of r it takes Timestamp, Key, Value and Headers, which it
-// copies.
+// Append adds a record at the offset after the one before. Of r it takes Timestamp, Key, Value and Headers, or the headers
+// that Reader.Stored left as they were, which it copies.
 func (b *Builder) Append(r Record) { b.AppendAt(b.lastOffset+1, r) }
 
 // AppendAt is Append at a given offset, which must be above that of the record before: what compaction leaves.

@@ -66,6 +66,20 @@ func FuzzRecords(f *testing.F) {
 			t.Fatalf("keys: got %+v, error %v; want %+v, error %v", keys, keysErr, want, readErr)
 		}
 
+		stored := 0
+		var storedErr error
+		for rec, err := range r.Stored(b) {
+			if storedErr = err; err == nil && rec.Offset != records[stored].Offset {
+				t.Fatalf("stored: record %d has offset %d, want %d", stored, rec.Offset, records[stored].Offset)
+			}
+			if err == nil {
+				stored++
+			}
+		}
+		if stored != len(records) || (storedErr == nil) != (readErr == nil) {
+			t.Fatalf("stored: %d records, error %v; want %d, error %v", stored, storedErr, len(records), readErr)
+		}
+
 		v := Validator{reader: Reader{MaxDecompressed: 1 << 20}}
 		c := checker{maxTimestamp: NoTimestamp, after: math.MaxInt64, before: math.MaxInt64}
 		scanErr := v.scan(b, &c, 1<<30)

@@ -48,7 +48,7 @@ func (r *Reader) readHeads(b Batch, keys bool, yield func(Keyed, error) bool) er
 	defer r.close()
 	baseOffset, baseTimestamp := b.BaseOffset(), b.BaseTimestamp()
 	logAppendTime, maxTimestamp := b.LogAppendTime(), b.MaxTimestamp()
-	rec := Record{Headers: r.headers}
+	var rec Record
 	for i := range count {
 		size, err := r.length(i)
 		if err != nil {
@@ -64,10 +64,9 @@ func (r *Reader) readHeads(b Batch, keys bool, yield func(Keyed, error) bool) er
 			if err != nil {
 				return err
 			}
-			if err := rec.parse(body); err != nil {
+			if err := rec.parseStored(body); err != nil {
 				return atRecord(i, err)
 			}
-			r.headers = rec.Headers
 			k.Key, k.NoValue = rec.Key, rec.Value == nil
 		}
 		if !keys {

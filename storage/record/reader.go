@@ -44,16 +44,22 @@ type Reader struct {
 // step; a second iteration of the same Reader, even a nested one, invalidates the first. An error is yielded once, as
 // the last step: *CorruptError, or ErrUnknownCodec. Records that do not fill the body, or overrun it, are an error at
 // the end. Whether the CRC holds is not looked at. A batch without records yields nothing.
-func (r *Reader) Records(b Batch) iter.Seq2[Record, error] {
+func (r *Reader) Records(b Batch) iter.Seq2[Record, error] { return r.records(b, false) }
+
+// Stored is Records without Headers, for who does not look at them: a Builder takes them along as they are stored. A header
+// takes two bytes, and many times that as a Header.
+func (r *Reader) Stored(b Batch) iter.Seq2[Record, error] { return r.records(b, true) }
+
+func (r *Reader) records(b Batch, stored bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		if err := r.read(b, yield); err != nil {
+		if err := r.read(b, stored, yield); err != nil {
 			yield(Record{}, err)
 		}
 	}
 }
 
 // read yields the records and returns the error that ended them; nil also when yield has had enough.
-func (r *Reader) read(b Batch, yield func(Record, error) bool) error {
+func (r *Reader) read(b Batch, stored bool, yield func(Record, error) bool) error {
 	count := b.Count()
 	if count < 0 {
 		return corrupt("record count %d", count)
@@ -67,16 +73,21 @@ func (r *Reader) read(b Batch, yield func(Record, error) bool) error {
 	defer r.close()
 	baseOffset, baseTimestamp := b.BaseOffset(), b.BaseTimestamp()
 	logAppendTime, maxTimestamp := b.LogAppendTime(), b.MaxTimestamp()
-	rec := Record{Headers: r.headers}
+	rec, parse := Record{Headers: r.headers}, (*Record).parse
+	if stored {
+		parse = (*Record).parseStored
+	}
 	for i := int32(0); i < count; i++ {
 		body, err := r.next(i)
 		if err != nil {
 			return err
 		}
-		if err := rec.parse(body); err != nil {
+		if err := parse(&rec, body); err != nil {
 			return atRecord(i, err)
 		}
-		r.headers = rec.Headers
+		if !stored {
+			r.headers = rec.Headers
+		}
 		rec.Offset = baseOffset + int64(rec.OffsetDelta)
 		rec.Timestamp = baseTimestamp + rec.TimestampDelta
 		if logAppendTime {

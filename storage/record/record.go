@@ -10,6 +10,8 @@ type Record struct {
 	Key            []byte
 	Value          []byte // nil is null (a tombstone), which is not the same as empty
 	Headers        []Header
+
+	stored []byte // the headers as they are stored, their count included, where they stand for Headers; else nil
 }
 
 // Header is one header of a record. Keys may repeat.
@@ -21,6 +23,9 @@ type Header struct {
 // bodySize is the size of all that follows the length.
 func (r *Record) bodySize(timestampDelta int64, offsetDelta int32) int {
 	n := 1 + VarintLen(timestampDelta) + VarintLen(int64(offsetDelta)) + bytesLen(r.Key) + bytesLen(r.Value)
+	if r.stored != nil {
+		return n + len(r.stored)
+	}
 	n += VarintLen(int64(len(r.Headers)))
 	for i := range r.Headers {
 		h := &r.Headers[i]
@@ -44,6 +49,9 @@ func appendRecord(dst []byte, r *Record, timestampDelta int64, offsetDelta int32
 	dst = AppendVarint(dst, int64(offsetDelta))
 	dst = appendBytes(dst, r.Key)
 	dst = appendBytes(dst, r.Value)
+	if r.stored != nil {
+		return append(dst, r.stored...)
+	}
 	dst = AppendVarint(dst, int64(len(r.Headers)))
 	for i := range r.Headers {
 		h := &r.Headers[i]
@@ -66,26 +74,9 @@ func appendBytes(dst, b []byte) []byte {
 // body; headers go to the space of r.Headers. A null is any negative length, as in Kafka.
 func (r *Record) parse(body []byte) error {
 	size := len(body)
-	if size == 0 {
-		return corrupt("record of 0 bytes")
-	}
-	r.Attributes = int8(body[0])
-	p := body[1:]
-	var n int
-	if r.TimestampDelta, n = Varint(p); n <= 0 {
-		return badField(size, "timestamp delta")
-	}
-	p = p[n:]
-	if r.OffsetDelta, n = Varint32(p); n <= 0 {
-		return badField(size, "offset delta")
-	}
-	p = p[n:]
-	var ok bool
-	if r.Key, p, ok = cutBytes(p); !ok {
-		return badField(size, "key")
-	}
-	if r.Value, p, ok = cutBytes(p); !ok {
-		return badField(size, "value")
+	p, err := r.parseHead(body)
+	if err != nil {
+		return err
 	}
 	count, n := Varint32(p)
 	if n <= 0 {
@@ -104,6 +95,7 @@ func (r *Record) parse(body []byte) error {
 		}
 		h.Key = p[n : n+int(keySize) : n+int(keySize)]
 		p = p[n+int(keySize):]
+		var ok bool
 		if h.Value, p, ok = cutBytes(p); !ok {
 			return badField(size, "header value")
 		}
@@ -113,6 +105,51 @@ func (r *Record) parse(body []byte) error {
 		return corrupt("record of %d bytes has %d bytes after its last header", size, len(p))
 	}
 	return nil
+}
+
+// parseStored is parse with the headers left as they are stored. They are checked all the same: a header takes 2 bytes and
+// many times that as a Header.
+func (r *Record) parseStored(body []byte) error {
+	p, err := r.parseHead(body)
+	if err != nil {
+		return err
+	}
+	if !scanHeaders(p, 0) {
+		var whole Record
+		if err := whole.parse(body); err != nil {
+			return err
+		}
+		panic("record: scanHeaders refuses what parse takes")
+	}
+	r.Headers, r.stored = nil, p
+	return nil
+}
+
+// parseHead is parse of what stands before the headers, and returns what they begin with.
+func (r *Record) parseHead(body []byte) (headers []byte, err error) {
+	size := len(body)
+	if size == 0 {
+		return nil, corrupt("record of 0 bytes")
+	}
+	r.Attributes = int8(body[0])
+	p := body[1:]
+	var n int
+	if r.TimestampDelta, n = Varint(p); n <= 0 {
+		return nil, badField(size, "timestamp delta")
+	}
+	p = p[n:]
+	if r.OffsetDelta, n = Varint32(p); n <= 0 {
+		return nil, badField(size, "offset delta")
+	}
+	p = p[n:]
+	var ok bool
+	if r.Key, p, ok = cutBytes(p); !ok {
+		return nil, badField(size, "key")
+	}
+	if r.Value, p, ok = cutBytes(p); !ok {
+		return nil, badField(size, "value")
+	}
+	return p, nil
 }
 
 func badField(size int, field string) error {
