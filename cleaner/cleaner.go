@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/kaen-log/gateway/storage"
+	"github.com/kaen-log/gateway/storage/record"
 )
 
 // Config is what the broker's configuration says. It is asked for again before each turn; MaxIOBytes holds for those
@@ -47,7 +48,8 @@ type Options struct {
 // Cleaner deletes and compacts. Its methods may be called from any goroutine.
 type Cleaner struct {
 	o       Options
-	limiter *rate.Limiter // shared by the threads
+	limiter *rate.Limiter                       // shared by the threads
+	large   func(b record.Batch, size int) bool // as in filter
 
 	// choosing is held while a thread chooses a log, and over the reads that this takes: to choose it takes all that is due,
 	// and another must not find nothing because of that. Before mu.
@@ -71,7 +73,7 @@ func New(o Options) *Cleaner {
 	if o.Config == nil {
 		o.Config = DefaultConfig
 	}
-	return &Cleaner{o: o, limiter: rate.NewLimiter(rate.Inf, 2*readBytes), busy: map[*storage.Log]bool{}, setAside: map[*storage.Log]error{}}
+	return &Cleaner{o: o, limiter: rate.NewLimiter(rate.Inf, 2*readBytes), large: unpacksToMuch, busy: map[*storage.Log]bool{}, setAside: map[*storage.Log]error{}}
 }
 
 // wakeInterval bounds how long the loops sleep, since the clock that decides may move by itself.

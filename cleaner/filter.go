@@ -38,6 +38,8 @@ type filter struct {
 	producers     map[int64]storage.ProducerInfo
 	transactions  *transactions
 	stats         *PassStats
+	// large says whether a batch whose records take size bytes is not to be made anew: unpacksToMuch, but for tests.
+	large func(b record.Batch, size int) bool
 
 	reader  record.Reader
 	ahead   lookahead
@@ -45,7 +47,7 @@ type filter struct {
 	empty   []byte
 	keep    []bool // by record of the batch at hand
 	size    int    // bytes of its records, decompressed
-	large   bool   // an earlier batch stays that cannot be made anew, and may hold records that are deleted
+	stuck   bool   // an earlier batch stays that cannot be made anew, and may hold records that are deleted
 }
 
 // batch returns what stays of b, as Log.Rewrite wants it.
@@ -86,9 +88,9 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	large := b.Codec() != record.None && f.size > max(record.MaxRebuild, 8*len(b))
-	stamp := (tombstones > 0 && !f.large || over) && !hasHorizon
-	f.large = f.large || large && stay > 0 && b.Count() > 1
+	large := f.large(b, f.size)
+	stamp := (tombstones > 0 && !f.stuck || over) && !hasHorizon
+	f.stuck = f.stuck || large && stay > 0 && b.Count() > 1
 	switch {
 	case stay == 0 && needed:
 		if b.Count() == 0 {
@@ -107,6 +109,11 @@ func (f *filter) decide(b record.Batch) (record.Batch, error) {
 		f.stats.HorizonsStamped++
 	}
 	return f.rebuild(b, horizon)
+}
+
+// unpacksToMuch reports whether a batch would need much memory to be made anew: size is what its records take.
+func unpacksToMuch(b record.Batch, size int) bool {
+	return b.Codec() != record.None && size > max(record.MaxRebuild, 8*len(b))
 }
 
 // deleteHorizon returns the delete horizon of a batch. Kafka: DefaultRecordBatch.deleteHorizonMs.
@@ -136,7 +143,7 @@ func (f *filter) lastOfProducer(b record.Batch) bool {
 // mark notes which records of a batch stay, and counts them and the tombstones among them. reached says that the delete
 // horizon is reached.
 func (f *filter) mark(b record.Batch, discard, reached bool) (stay, tombstones int, err error) {
-	reached = reached && !f.large
+	reached = reached && !f.stuck
 	f.keep, f.size = f.keep[:0], 0
 	for r, err := range f.ahead.records(f.offsets, f.reader.Keys(b)) {
 		if err != nil {

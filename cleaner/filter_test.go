@@ -39,6 +39,7 @@ func filterFor(mapped int64, last map[string]int64) *filter {
 		m.put(m.wanted([]byte(k)), o)
 	}
 	return &filter{
+		large:   unpacksToMuch,
 		offsets: m, mapped: mapped, nowMs: 5000, retentionMs: 200, highWatermark: 1000,
 		transactions: newTransactions(nil), stats: &PassStats{}, producers: map[int64]storage.ProducerInfo{},
 	}

@@ -173,6 +173,9 @@ func (m *model) start() {
 		c.DedupeBytes = 100 * slotBytes
 		return c
 	}})
+	if m.seed%2 == 1 { // some batches stay whole
+		m.c.large = func(b record.Batch, _ int) bool { return b.BaseOffset()%23 == 0 }
+	}
 }
 
 // restart stops the store in order, or lets the machine lose power, and may lose the producer snapshots.

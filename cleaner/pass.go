@@ -30,7 +30,8 @@ type PassStats struct {
 type compactor struct {
 	offsets *offsetMap
 	// pace is called with the bytes that were read or are about to be written, and may block.
-	pace func(ctx context.Context, bytes int) error
+	pace  func(ctx context.Context, bytes int) error
+	large func(b record.Batch, size int) bool // as in filter
 	// check ends a pass when it returns an error. It is asked as often as pace; nil lets all passes be.
 	check func() error
 
@@ -77,7 +78,7 @@ func (c *compactor) pass(ctx context.Context, l *storage.Log, ch choice, nowMs i
 	config := l.Config()
 	f := &filter{
 		offsets: c.offsets, mapped: mapped, nowMs: nowMs, retentionMs: config.DeleteRetentionMs,
-		transactions: newTransactions(aborted), stats: &stats,
+		transactions: newTransactions(aborted), stats: &stats, large: c.large,
 	}
 	for _, g := range groups(segments, mapped, config) {
 		if err := c.rewrite(ctx, l, g, f); err != nil {

@@ -115,7 +115,7 @@ func (c *Cleaner) unclaim(bytes int64) {
 
 // compactor returns what a thread works with.
 func (c *Cleaner) compactor(config Config) *compactor {
-	return &compactor{offsets: newOffsetMap(mapBytes(config), config.LoadFactor), pace: c.pace}
+	return &compactor{offsets: newOffsetMap(mapBytes(config), config.LoadFactor), pace: c.pace, large: c.large}
 }
 
 // setLimit sets what all threads together may read and write a second.
