@@ -12,6 +12,20 @@ import (
 	"github.com/kaen-log/gateway/storage/record"
 )
 
+// keys goes through the records of a log without their values.
+func keys(t *testing.T, l *storage.Log, do func(record.Batch, record.Keyed)) {
+	t.Helper()
+	var reader record.Reader
+	batches(t, l, 0, func(b record.Batch) {
+		for k, err := range reader.Keys(b) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(b, k)
+		}
+	})
+}
+
 // TestRecordThatDecompressesToMuch has small batches of which some hold a record that is too large to be made anew. A pass
 // takes little memory for them; what is replaced as a whole goes, and a batch of which a record is needed stays as it is.
 func TestRecordThatDecompressesToMuch(t *testing.T) {
@@ -47,15 +61,7 @@ func TestRecordThatDecompressesToMuch(t *testing.T) {
 		t.Errorf("%d bytes were allocated for a pass over %d, want at most %d", n, st.SizeBefore, 64<<20)
 	}
 	var got []string
-	var reader record.Reader
-	batches(t, l, 0, func(b record.Batch) {
-		for k, err := range reader.Keys(b) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, fmt.Sprintf("%d:%s", k.Offset, k.Key))
-		}
-	})
+	keys(t, l, func(_ record.Batch, k record.Keyed) { got = append(got, fmt.Sprintf("%d:%s", k.Offset, k.Key)) })
 	if want := "[1:kept 2:replaced 3:tombstone 4:replaced 5:tombstone2 6:replaced2]"; fmt.Sprint(got) != want {
 		t.Errorf("left: %v, want %s", got, want)
 	}
@@ -79,16 +85,10 @@ func TestTombstoneOfARecordThatCannotGo(t *testing.T) {
 		r.c.Compact(t.Context())
 		r.now = r.now.Add(time.Hour)
 		var got []string
-		var reader record.Reader
-		batches(t, l, 0, func(b record.Batch) {
-			for k, err := range reader.Keys(b) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, fmt.Sprintf("%d:%s", k.Offset, k.Key))
-				if k.NoValue {
-					got[len(got)-1] += fmt.Sprintf("(null, horizon %v)", b.HasDeleteHorizon())
-				}
+		keys(t, l, func(b record.Batch, k record.Keyed) {
+			got = append(got, fmt.Sprintf("%d:%s", k.Offset, k.Key))
+			if k.NoValue {
+				got[len(got)-1] += fmt.Sprintf("(null, horizon %v)", b.HasDeleteHorizon())
 			}
 		})
 		if got := strings.Join(got, " "); got != want {

@@ -35,14 +35,8 @@ func (r *Reader) heads(b Batch, keys bool) iter.Seq2[Keyed, error] {
 
 // readHeads yields the records and returns the error that ended them; nil also when yield has had enough.
 func (r *Reader) readHeads(b Batch, keys bool, yield func(Keyed, error) bool) error {
-	count := b.Count()
-	if count < 0 {
-		return corrupt("record count %d", count)
-	}
-	if count == 0 {
-		return nil
-	}
-	if err := r.open(b); err != nil {
+	count, err := r.begin(b)
+	if count == 0 || err != nil {
 		return err
 	}
 	defer r.close()

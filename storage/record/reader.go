@@ -60,14 +60,8 @@ func (r *Reader) records(b Batch, stored bool) iter.Seq2[Record, error] {
 
 // read yields the records and returns the error that ended them; nil also when yield has had enough.
 func (r *Reader) read(b Batch, stored bool, yield func(Record, error) bool) error {
-	count := b.Count()
-	if count < 0 {
-		return corrupt("record count %d", count)
-	}
-	if count == 0 {
-		return nil
-	}
-	if err := r.open(b); err != nil {
+	count, err := r.begin(b)
+	if count == 0 || err != nil {
 		return err
 	}
 	defer r.close()
@@ -98,6 +92,18 @@ func (r *Reader) read(b Batch, stored bool, yield func(Record, error) bool) erro
 		}
 	}
 	return r.finish(count)
+}
+
+// begin is open of a batch that has records, and returns how many it says to have. Without any, or with an error, there is
+// nothing to close.
+func (r *Reader) begin(b Batch) (count int32, err error) {
+	if count = b.Count(); count < 0 {
+		return 0, corrupt("record count %d", count)
+	}
+	if count == 0 {
+		return 0, nil
+	}
+	return count, r.open(b)
 }
 
 // open begins with the records of b. Uncompressed ones are all at hand, without a copy.

@@ -5,15 +5,9 @@ package record
 // compressed one never needs more than the window. A record of a compressed batch that says to have more than mostRecord
 // bytes ends it with ErrTooLarge, before they are looked at; any other error is a *CorruptError.
 func (v *Validator) scan(b Batch, c *checker, mostRecord int) error {
-	count := b.Count()
-	if count < 0 {
-		return corrupt("record count %d", count)
-	}
-	if count == 0 {
-		return nil
-	}
 	r := &v.reader
-	if err := r.open(b); err != nil {
+	count, err := r.begin(b)
+	if count == 0 || err != nil {
 		return err
 	}
 	defer r.close()
